@@ -1,0 +1,211 @@
+"""What an engine adapter owes. An implementer reads this one file.
+
+An adapter is a class found by entry point (group ``harness.engines``), made without arguments. It opens an
+:class:`Engine`; an engine opens :class:`Session` objects. Every ability is a declared capability; a method whose
+capability is not declared is never called.
+
+Three rules:
+
+1. **Hand over bytes, not digests.** The harness hashes. A buffer may be a view of live memory: the host calls
+   :meth:`Session.synchronize` first and reads it before it calls anything else.
+2. **Refuse by name, before writing.** A refusal is :class:`harness.errors.RefusedError` with a code of
+   :class:`harness.model.values.RefusalCode`, and leaves this and all other sessions as they were. Any other
+   exception is an engine error.
+3. **Count where it happens.** ``cached``, ``prefilled``, ``restored_bytes`` come from the place that does the
+   work, not from what was planned.
+
+Adapters run in a child process. They may print; they may not fork, and they must not touch file descriptors
+that they did not open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from typing_extensions import Buffer
+
+from harness.model.values import Capability, Observability
+
+Options = Mapping[str, str | int | bool]
+"""Engine or session options. An unknown option is refused with code ``unsupported``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StatePart:
+    """One part of a session's state, valid bytes only."""
+
+    name: str
+    """Unique in the session and stable across runs, like ``layer3.k``. Part 0 is ``meta``."""
+    family: str
+    """A value of :class:`harness.model.values.Family`."""
+    layer: int
+    """:data:`harness.model.values.NO_LAYER` where there is none."""
+    element_type: str
+    """Like ``f32``, ``bf16``, ``q8_0``, ``u8``: of the bytes as they lie there, never a default."""
+    shape: Sequence[int]
+    """Valid extent. For ``rows`` the first number is the count of valid rows."""
+    stream: str
+    """``rows``: append-only, rows below a boundary never change. ``fixed``: overwritten in place."""
+    data: Buffer
+    """C-contiguous, little-endian, exactly the valid bytes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Identity:
+    """Who the engine really is, read back from what was loaded."""
+
+    engine: str
+    """Slug, like ``torch``."""
+    version: str
+    model: str
+    """Slug, like ``tiny``."""
+    model_digest: str
+    """SHA-256 over configuration and weights."""
+    hw_class: str
+    """``cpu-<machine>-<isa>``, ``cuda-sm_90``, ``rocm-gfx1151-unified``, ``metal-m1-ultra``."""
+    observability: Observability
+    facts: Options
+    """Element types, library digests, effective settings read back; strings, integers, booleans."""
+    device: Options
+    """Device name, memory kind, driver and runtime versions; ``unknown`` where it cannot be told."""
+    path_sets: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Named sets of files that this result rests on: ``<package>:<glob>`` patterns, resolved by the harness."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Begun:
+    """How a prompt began."""
+
+    cached: int
+    """Tokens reused; 0 for a cold start."""
+    restored_bytes: int
+    """Bytes copied back. 0 with ``cached`` above 0 means that nothing was copied (live or resident)."""
+    schedule: Sequence[int]
+    """Ends of the prefill chunks over the whole prompt; last one is its length. Same on hits and misses."""
+
+
+class Session(Protocol):
+    """One sequence of tokens and its state."""
+
+    def begin(self, prompt: Sequence[int], *, cache: bool) -> Begun:
+        """Reset, or restore the deepest cached prefix; arm captures if ``cache``. Forwards nothing."""
+        ...
+
+    def prefill(self, upto: int) -> int:
+        """Forward the prompt up to ``upto`` (a schedule point); return the tokens really forwarded."""
+        ...
+
+    def commit(self) -> None:
+        """Publish this turn's captures."""
+        ...
+
+    def abandon(self) -> None:
+        """Drop this turn's captures, with their links."""
+        ...
+
+    def extend(self, tokens: Sequence[int]) -> Begun:
+        """Another turn on top of the present state (capability ``extend``); prefill with :meth:`prefill`."""
+        ...
+
+    def decode(self, count: int, sampler: Mapping[str, int]) -> Sequence[int]:
+        """Sample ``count`` tokens from the pending logits, forwarding each. Empty ``sampler``: greedy."""
+        ...
+
+    def position(self) -> int:
+        """Tokens that the state stands for."""
+        ...
+
+    def logits(self) -> Buffer | None:
+        """The pending logits' bytes; None if none are valid (capability ``logits``)."""
+        ...
+
+    def parts(self) -> Sequence[StatePart]:
+        """Every part (capability ``parts``), in a fixed order; part 0 is the metadata."""
+        ...
+
+    def snapshot(self) -> str:
+        """Whole-session snapshot; returns a handle (capability ``snapshot``)."""
+        ...
+
+    def restore(self, handle: str) -> Begun:
+        """Restore a handle into this session; validates everything before it writes."""
+        ...
+
+    def corrupt(self, part: str, byte: int, mask: int) -> None:
+        """XOR one byte of a live part with ``mask`` (capability ``corrupt``)."""
+        ...
+
+    def synchronize(self) -> None:
+        """Return when all device work that this session started is done."""
+        ...
+
+    def reset(self) -> None:
+        """Back to a new session."""
+        ...
+
+    def close(self) -> None:
+        """Free everything."""
+        ...
+
+
+class Engine(Protocol):
+    """One loaded model with its snapshot store. Sessions of one engine share the store."""
+
+    def identity(self) -> Identity:
+        """Who this is. Called once, after opening."""
+        ...
+
+    def open_session(self, options: Options) -> Session:
+        """A new session; options need capability ``session_options``."""
+        ...
+
+    def store(self) -> tuple[Sequence[Options], Mapping[str, int]]:
+        """Snapshots held, and the counters (capability ``store``).
+
+        Each snapshot: ``key``, ``parent`` (hex, empty for a root), ``boundary`` (tokens), ``bytes``,
+        ``fixed_bytes``, ``children``, ``pending``, ``domain`` (hex).
+        Counters: at least ``stored_bytes``, ``pending_bytes``, ``entries``, ``captures``, ``restores``,
+        ``hits``, ``misses``, ``evictions``.
+        """
+        ...
+
+    def evict(self, count: int) -> int:
+        """Evict up to ``count`` least recently used snapshots (-1: all); return how many went."""
+        ...
+
+    def set_budget(self, budget: Mapping[str, int]) -> None:
+        """Change ``bytes`` and ``entries`` of the store; 0 in either: no capture."""
+        ...
+
+    def corrupt_handle(self, handle: str, part: str, byte: int, mask: int) -> None:
+        """XOR one byte of a part inside an explicit snapshot."""
+        ...
+
+    def corrupt_store(self, key: str, part: str, byte: int, mask: int) -> None:
+        """XOR one byte of a part inside a stored snapshot."""
+        ...
+
+    def close(self) -> None:
+        """Free everything."""
+        ...
+
+
+class Adapter(Protocol):
+    """Entry point of an engine."""
+
+    name: str
+    """Same as the entry point."""
+
+    def capabilities(self) -> frozenset[Capability]:
+        """What engines of this adapter can do."""
+        ...
+
+    def devices(self) -> Sequence[tuple[str, str]]:
+        """Devices here: ``(name, "")`` for one that can run, ``(name, reason)`` for one that is absent."""
+        ...
+
+    def open(self, options: Options) -> Engine:
+        """Load a model. ``options`` holds ``device``, ``preset``, ``arch``, ``chunk``, ``threads`` …"""
+        ...

@@ -1,0 +1,1 @@
+"""Nouns: frozen, keyword-only, slotted; standard library only; no input, no output, no decisions."""

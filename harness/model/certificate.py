@@ -1,0 +1,84 @@
+"""Certificate, ledger event, and what a gate finds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harness.errors import ExitCode
+from harness.model.values import CertificateState, ReasonCode, Sha256
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Status:
+    """What the ledger alone says of one certificate. Freshness and expiry are never stored."""
+
+    state: CertificateState
+    since: str = ""
+    superseded_by: str = ""
+    """64 hex of the direct successor; empty unless superseded."""
+    reason_code: str = ""
+    events: Sequence[Sha256] = ()
+    """Ids of the ledger events that speak of this certificate, oldest first."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Certificate:
+    """One certificate file: an immutable body, and the status beside it."""
+
+    id: Sha256
+    """SHA-256 of the canonical bytes of ``body``; not stored inside it."""
+    body: Mapping[str, object]
+    status: Status
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """One append-only ledger event, a file of its own."""
+
+    id: Sha256
+    """SHA-256 of the canonical bytes of the event."""
+    kind: str
+    """``supersede``, ``withdraw``, ``reinstate``, ``waive`` or ``annotate``."""
+    target: Sha256
+    by: str = ""
+    """Successor's id for ``supersede``."""
+    reason_code: ReasonCode
+    created: str
+    differs: Sequence[str] = ()
+    """Computed: which digests or environment facts differ between target and successor."""
+    dropped_cells: Sequence[str] = ()
+    """Computed: cells of the target that the successor does not have."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One thing that a gate rule found."""
+
+    rule: str
+    """Like ``CG303``."""
+    severity: str
+    """``error`` or ``note``; a note never changes the exit code."""
+    where: str
+    """File and path inside it."""
+    message: str
+    hint: str
+    """What to do."""
+    exit_code: ExitCode
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GateReport:
+    """What one gate run looked at and found."""
+
+    exit_code: ExitCode
+    findings: Sequence[Finding]
+    certificates: int
+    events: int
+    evidence_files: int
+    rules: Sequence[str]
+    """Ids of the rules that ran."""
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    """Cells by outcome, over current certificates."""
+    stops: Sequence[str] = ()
+    """Current certificates whose decision is not pass: listed, not refused, unless a policy requires them."""

@@ -1,0 +1,256 @@
+"""Scenario: what shall be shown, without naming an engine; and its resolved form, one :class:`CellPlan` per cell.
+
+A scenario file is data: a closed vocabulary of prompts, arms, steps and checks (``schemas/scenario.v1.json``,
+explained in ``docs/formats/scenario.md``). Its ``procedure`` is what is hashed; title, why and fault ids are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from harness.model.values import (
+    ArmRole,
+    Capability,
+    CellId,
+    Family,
+    Guarantee,
+    Observability,
+    Phase,
+    Sha256,
+    Witness,
+)
+
+Scalar = str | int | bool
+Coords = Mapping[str, Scalar]
+"""Axis name to the label of its value in this cell, in declared order; ``scale`` is first."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scenario:
+    """One scenario file."""
+
+    id: str
+    """Like ``A02``: family letter and number of the catalogue."""
+    title: str
+    why: str
+    """Which bug this shows, and what it does to a user. Never judged, never hashed."""
+    faults: Sequence[str]
+    """Ids of the mutants that this scenario must stop, like ``K01.recurrent-kept``."""
+    suites: Mapping[str, Sequence[int]]
+    """Suite name to the scales it runs at; a scale divides lengths, floor."""
+    procedure: Mapping[str, object]
+    """The hashed part, as in the file (``$axis`` references not yet replaced)."""
+    procedure_digest: Sha256
+    """SHA-256 of the canonical bytes of ``procedure``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PromptSpec:
+    """A prompt as a recipe that every engine turns into the same token ids."""
+
+    segments: Sequence[PromptSegment]
+
+    @property
+    def length(self) -> int:
+        """Tokens in all."""
+        return sum(segment.tokens for segment in self.segments)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PromptSegment:
+    """Tokens drawn from a seed, or taken from the head of another prompt."""
+
+    tokens: int
+    seed: int | None = None
+    """Draw ``tokens`` ids from the generator of :mod:`harness.deriving.prompts` with this seed."""
+    prefix_of: str | None = None
+    """Take the first ``tokens`` ids of this prompt."""
+    change_at: int | None = None
+    """Replace the id at this index of the segment by another one (for controls and divergence)."""
+
+
+class StepKind(StrEnum):
+    """The closed vocabulary of steps."""
+
+    RUN = "run"
+    """Begin a prompt (reusing the prefix cache if ``cache``), prefill, end the turn, decode."""
+    RESUME = "resume"
+    """Go on with a ``run`` that stopped at ``until``."""
+    EXTEND = "extend"
+    """Another turn on top of the present state."""
+    DECODE = "decode"
+    OBSERVE = "observe"
+    """Hash every part of a session; changes nothing."""
+    SNAPSHOT = "snapshot"
+    """Explicit whole-session snapshot under a handle."""
+    RESTORE = "restore"
+    """Restore a handle into a session (another session: a fork)."""
+    STORE = "store"
+    """List the snapshots held, and the counters."""
+    CORRUPT = "corrupt"
+    """Flip bits in a live part, a handle or a stored snapshot."""
+    EVICT = "evict"
+    """Evict the given number of least recently used snapshots; ``all`` clears the store."""
+    BUDGET = "budget"
+    """Change the store's budget in bytes and entries."""
+    RESET = "reset"
+    CLOSE = "close"
+
+
+class TurnEnd(StrEnum):
+    """What happens to a turn's captures after its prefill."""
+
+    COMMIT = "commit"
+    ABANDON = "abandon"
+    KEEP = "keep"
+    """Neither: captures stay pending."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """One resolved step. Fields that a kind does not use keep their defaults."""
+
+    kind: StepKind
+    label: str
+    """Unique in its arm; observations are filed under it."""
+    session: str = "main"
+    prompt: str | None = None
+    cache: bool = False
+    decode: int = 0
+    """Tokens to decode after the prefill (or in all, for ``decode``)."""
+    sampler: Mapping[str, int] = field(default_factory=dict)
+    """Empty: greedy. Else ``temperature_ppm``, ``top_k``, ``top_p_ppm``, ``seed``."""
+    end: TurnEnd = TurnEnd.COMMIT
+    until: int | None = None
+    """Stop the prefill at this position (a chunk boundary) and leave the turn open."""
+    handle: str | None = None
+    options: Mapping[str, Scalar] = field(default_factory=dict)
+    """Session options that differ from the engine's (chunk, namespace, route, turns, …)."""
+    target: Mapping[str, Scalar] = field(default_factory=dict)
+    """``corrupt``: ``where`` (live, handle, store), ``boundary``, ``part`` (name or family), ``byte``, ``mask``."""
+    count: int = 0
+    """``evict``: how many; -1 clears."""
+    budget: Mapping[str, int | str] = field(default_factory=dict)
+    """``budget``: ``bytes`` and ``entries``; or ``times``, ``plus`` and ``of`` (``arm.label`` of an earlier store
+    observation): ``times`` x its stored bytes + ``plus``."""
+    may_refuse: bool = False
+    """A named refusal of this step is an observation, not the end of the arm."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arm:
+    """One side of a comparison: steps on an engine of its own, with an empty store."""
+
+    id: str
+    role: ArmRole
+    steps: Sequence[Step]
+    engine: Mapping[str, Scalar] = field(default_factory=dict)
+    """Engine options of this arm on top of the cell's."""
+    requires: Sequence[Capability] = ()
+    """Capabilities that this arm alone needs. A control arm whose needs are not met is left out, with its checks."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PointRef:
+    """``arm.label``: everything observed under one step of one arm."""
+
+    arm: str
+    label: str
+
+    def __str__(self) -> str:
+        return f"{self.arm}.{self.label}"
+
+
+class CheckKind(StrEnum):
+    """The closed vocabulary of questions. Each is one file in ``harness/deriving/checks``."""
+
+    EXACT = "exact"
+    """Candidate equals reference in every part, the logits and the tokens."""
+    UNCHANGED = "unchanged"
+    """Two looks at one session are equal in every part and the logits."""
+    CACHED = "cached"
+    """The turn reused exactly this many tokens."""
+    STORED = "stored"
+    """Bytes held equal a whole number of unit snapshots."""
+    ENTRIES = "entries"
+    """Number of snapshots held."""
+    REFUSED = "refused"
+    """The step was refused with one of these codes."""
+    COUNTER = "counter"
+    """A counter of the store equals, or stays within, a limit."""
+    SEEN = "seen"
+    """A control: candidate differs from reference, at the named part first."""
+    REPEATABLE = "repeatable"
+    """Added to every reference arm: its two runs are equal."""
+    INVENTORY = "inventory"
+    """Added to every cell that sees parts: nothing is unhashed, nothing is missing."""
+    FINISHED = "finished"
+    """Added to every cell: no crash, hang, or lost observation."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckSpec:
+    """One resolved check. Fields that a kind does not use keep their defaults."""
+
+    id: str
+    """Unique in the scenario; the certificate names checks by it."""
+    kind: CheckKind
+    candidate: PointRef | None = None
+    reference: PointRef | None = None
+    at: PointRef | None = None
+    guarantee: Guarantee = Guarantee.SAME_SCHEDULE
+    witness: Witness = Witness.NONE
+    phases: Sequence[Phase] = ()
+    """Phases to compare; empty: every phase that the candidate has."""
+    equals: int | None = None
+    at_least: int | None = None
+    at_most: int | None = None
+    unit: PointRef | None = None
+    """``stored``: the store observation whose bytes are one unit."""
+    counter: str = ""
+    codes: Sequence[str] = ()
+    part: str = ""
+    """``seen``: name or family of the first part that must differ; empty: any."""
+    fields: Sequence[str] = ("parts", "logits", "tokens")
+    """What ``exact`` and ``unchanged`` compare."""
+    unit_name: str = ""
+    """Unit of the limit: tokens, bytes, entries, …"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CellPlan:
+    """One cell with everything resolved: no ``$axis`` left, lengths in tokens."""
+
+    id: CellId
+    coords: Coords
+    excluded: str = ""
+    """Reason; empty if the cell runs."""
+    engine: Mapping[str, Scalar] = field(default_factory=dict)
+    prompts: Mapping[str, PromptSpec] = field(default_factory=dict)
+    arms: Sequence[Arm] = ()
+    checks: Sequence[CheckSpec] = ()
+    requires: Sequence[Capability] = ()
+    families: Sequence[Family] = ()
+    """Families that must be in the inventory."""
+    observability: Observability = Observability.PARTS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """The declared product of one scenario at the chosen scales: every combination is a cell."""
+
+    scenario: Scenario
+    suite: str
+    scales: Sequence[int]
+    axes: Mapping[str, Sequence[Scalar]]
+    """Axis name to its labels, ``scale`` first."""
+    cells: Sequence[CellPlan]
+    selected: Sequence[CellId]
+    """Cells that this run was asked for; fewer than all makes the run partial."""
+
+    @property
+    def partial(self) -> bool:
+        """Whether something of the declared product was left out by the caller."""
+        return len(self.selected) != len(self.cells)
