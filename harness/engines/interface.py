@@ -22,11 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
-
-from typing_extensions import Buffer
+from typing import TYPE_CHECKING, Protocol
 
 from harness.model.values import Capability, Observability
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 Options = Mapping[str, str | int | bool]
 """Engine or session options. An unknown option is refused with code ``unsupported``."""
@@ -207,5 +208,5 @@ class Adapter(Protocol):
         ...
 
     def open(self, options: Options) -> Engine:
-        """Load a model. ``options`` holds ``device``, ``preset``, ``arch``, ``chunk``, ``threads`` …"""
+        """Load a model. ``options`` holds ``device``, ``preset``, ``arch``, ``chunk``, ``threads`` and more."""
         ...

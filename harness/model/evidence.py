@@ -232,9 +232,7 @@ class End:
     """Ctrl-C: the cells that did not begin are ``not_run``; never certified."""
 
 
-Observation = (
-    PartTable | CellEvent | Point | Turn | StepRecord | StoreView | Difference | Crash | Trust
-)
+Observation = PartTable | CellEvent | Point | Turn | StepRecord | StoreView | Difference | Crash | Trust
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
