@@ -1,0 +1,53 @@
+# `make` lists the targets. `make certify` and `make test` work on a fresh clone with Python 3.11+, git and make.
+PYTHON ?= python3
+BIN := .venv/bin
+T ?= tests
+SUITE ?= default
+
+.PHONY: help venv certify test format lint check rejudge gate reports benchmarks device-bundle clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+venv: ## make .venv (PYTHON= picks the interpreter; a torch that it already has is reused)
+	@$(PYTHON) tools/venv.py
+
+certify: venv ## run the default suite on the best device here, write certificates to runs/, gate them
+	@$(BIN)/statecert run --suite $(SUITE) --gate
+
+test: venv ## unit tests and the default scenarios (T=path narrows)
+	@$(BIN)/python -m pytest $(T)
+	@if [ "$(T)" = tests ]; then $(BIN)/statecert run --suite default --gate --quiet --out runs/test; fi
+
+format: venv ## format the code
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+lint: venv ## format check, lint, strict types, import contracts
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+gate: venv ## gate the committed certificates
+	@$(BIN)/statecert gate certificates
+
+rejudge: venv ## judge all committed evidence again; any changed byte fails
+	@$(BIN)/statecert judge --check certificates
+
+reports: venv ## make reports/ from certificates/
+	@$(BIN)/statecert report --format md --out reports
+
+check: lint gate rejudge ## everything that CI runs
+	@$(BIN)/statecert report --format md --out reports --check
+	@$(BIN)/statecert mutants
+	@$(MAKE) --no-print-directory test
+
+benchmarks: venv ## the benchmarks, as ratios within one run
+	@for b in benchmarks/bench_*.py; do $(BIN)/python $$b || exit 1; done
+
+device-bundle: ## what a machine without registry and git history needs, in build/device/
+	@$(PYTHON) tools/device_bundle.py
+
+clean: ## remove .venv, runs and caches
+	rm -rf .venv runs build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,73 @@
+"""Makes or refreshes ``.venv`` for this checkout. Standard library only; run by ``make``.
+
+A torch that the calling Python already has, and that is in range, is reused through system site packages, so that
+ROCm, CUDA and Mac users keep theirs. Otherwise the pinned one of ``constraints.txt`` is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HOME = ROOT / ".venv"
+STAMP = HOME / "statecert-stamp"
+LOWEST, BEYOND = (2, 6), (2, 14)
+PYTHONS = ((3, 11), (3, 14))
+
+
+def main() -> int:
+    """Make the environment if it is missing or older than what it is made from."""
+    if not PYTHONS[0] <= sys.version_info[:2] < PYTHONS[1]:
+        found = ".".join(map(str, sys.version_info[:3]))
+        say(f"Python 3.11, 3.12 or 3.13 is needed; this is {found}. Try: make PYTHON=python3.12 ...")
+        return 4
+    wanted = stamp()
+    if STAMP.is_file() and STAMP.read_text() == wanted:
+        return 0
+    own = torch_of_caller()
+    say(f"making .venv with {'the torch ' + own + ' of ' + sys.executable if own else 'the pinned torch (CPU build)'}")
+    venv.EnvBuilder(with_pip=True, system_site_packages=bool(own), clear=True, symlinks=os.name != "nt").create(HOME)
+    constraints = HOME / "constraints.txt"
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    constraints.write_text("\n".join(x for x in lines if not (own and x.startswith(("torch==", "numpy==")))) + "\n")
+    pip = [str(HOME / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    say("installing (about a minute) ...")
+    result = subprocess.run([*pip, "-c", str(constraints), "-e", f"{ROOT}[dev]"], check=False)
+    if result.returncode:
+        say("pip could not install what pyproject.toml asks for; its last lines above say why")
+        return 3
+    STAMP.write_text(wanted)
+    return 0
+
+
+def stamp() -> str:
+    """Digest of everything that the environment is made from."""
+    parts = [sys.executable, str(ROOT)]
+    parts += [(ROOT / name).read_text() for name in ("pyproject.toml", "constraints.txt", "setup.py")]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def torch_of_caller() -> str:
+    """Version of the torch that this Python has, if it is in range; else empty."""
+    code = "import importlib.metadata as m; print(m.version('torch'))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    match = re.match(r"(\d+)\.(\d+)", found.stdout)
+    if found.returncode or match is None:
+        return ""
+    version = (int(match[1]), int(match[2]))
+    return found.stdout.strip() if LOWEST <= version < BEYOND else ""
+
+
+def say(text: str) -> None:
+    """One line to standard error."""
+    print(f"statecert: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
