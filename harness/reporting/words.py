@@ -33,6 +33,7 @@ MARKS: Final[Mapping[str, Mark]] = {
     "current": Mark(word="CURRENT", glyph="●", tone="good"),
     "superseded": Mark(word="SUPERSEDED", glyph="◌", tone="warn"),
     "withdrawn": Mark(word="WITHDRAWN", glyph="✗", tone="bad"),
+    "done": Mark(word="done", glyph="·", tone="quiet"),
     "stopped": Mark(word="stopped", glyph="✓", tone="good"),
     "survived": Mark(word="survived", glyph="✗", tone="bad"),
 }
