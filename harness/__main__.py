@@ -1,0 +1,5 @@
+"""``python -m harness``: the same as the ``statecert`` command."""
+
+from harness.cli import main
+
+raise SystemExit(main())

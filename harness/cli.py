@@ -1,0 +1,100 @@
+"""Arguments to commands, results to exit codes; no arithmetic, no verdicts.
+
+Each command is one module in :mod:`harness.commands`, imported only when it is asked for, so that ``--help`` and
+``gate`` start fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from harness import __version__
+from harness.errors import ExitCode, StatecertError
+
+COMMANDS = {
+    "run": "run scenarios on an engine of this machine, judge them, write certificates",
+    "plan": "show the cells that a run would have",
+    "judge": "derive decisions from evidence files, on any machine",
+    "gate": "check certificates: validity, and what a policy requires",
+    "report": "render certificates for reviewers (terminal, Markdown, HTML)",
+    "explain": "say where two states first differ, in words",
+    "conform": "what every engine must show before any scenario runs on it",
+    "mutants": "run engines with one planted fault each; all must be stopped",
+    "faults": "flip single bits all over the state; all must be located",
+    "new": "write a filled-in start of a scenario or an adapter",
+    "doctor": "what this machine has, and what is missing",
+}
+
+EXITS = "exit codes: 0 good, 1 findings, 2 evidence invalid, 3 the harness broke, 4 usage, 5 nothing to check"
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose usage errors end in exit code 4 and say what to type."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message with the way to help, and leave with the usage code."""
+        sys.stderr.write(f"statecert: {message}\ntry: {self.prog} --help\n")
+        raise SystemExit(int(ExitCode.USAGE))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in {"-h", "--help", "help"}:
+        sys.stdout.write(overview())
+        return int(ExitCode.GOOD if words else ExitCode.USAGE)
+    if words[0] in {"-V", "--version"}:
+        sys.stdout.write(f"statecert {__version__}\n")
+        return int(ExitCode.GOOD)
+    name = words[0]
+    if name not in COMMANDS:
+        sys.stderr.write(f"statecert: there is no command {name!r}; there are: {', '.join(COMMANDS)}\n")
+        return int(ExitCode.USAGE)
+    return guarded(name, words[1:])
+
+
+def overview() -> str:
+    """The text of ``statecert --help``."""
+    lines = [f"  {name:<9} {text}" for name, text in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: statecert COMMAND ...",
+            "",
+            "Qualifies the session state of LLM inference engines, bit for bit.",
+            "",
+            *lines,
+            "",
+            "statecert COMMAND --help shows its options and an example.",
+            EXITS,
+            "",
+        ]
+    )
+
+
+def guarded(name: str, words: Sequence[str]) -> int:
+    """Run a command; turn every ending into its exit code."""
+    try:
+        module = import_module(f"harness.commands.{name}")
+        parser = Parser(
+            prog=f"statecert {name}",
+            description=module.__doc__,
+            epilog=f"{module.EXAMPLE}\n\n{EXITS}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.configure(parser)
+        code = int(module.run(parser.parse_args(words)))
+        sys.stdout.flush()
+    except StatecertError as problem:
+        sys.stderr.write(f"statecert: {problem}\n")
+        return int(problem.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("statecert: interrupted; what was written before is intact\n")
+        return int(ExitCode.BROKEN)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return int(ExitCode.BROKEN)
+    return code

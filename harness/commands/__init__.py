@@ -1,0 +1,1 @@
+"""One module per command: ``configure(parser)``, ``run(args) -> ExitCode`` and ``EXAMPLE``. No verdicts here."""
