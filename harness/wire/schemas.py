@@ -1,0 +1,250 @@
+"""Validation against the JSON Schemas of the product (draft 2020-12).
+
+Two validators, one answer: ``jsonschema_rs`` decides, since it costs microseconds;
+``jsonschema`` explains, since its errors carry the path, what was found and what is allowed. Where
+the second finds nothing to explain, the refusal of the first stands.
+
+A schema refers to another by a path beside its own ``$id`` (``common.v1.json#/$defs/sha256``).
+Nothing is ever fetched: a reference to anything that is not in the set is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import orjson
+
+from harness.errors import InvalidDocumentError, InvalidScenarioError, StatecertError, UsageError
+from harness.wire import resources
+
+if TYPE_CHECKING:
+    import jsonschema
+    import jsonschema_rs
+
+BASE: Final = "https://statecert.invalid/schemas/"
+"""What every ``$id`` starts with; the reserved domain can never be reached."""
+
+_MOST_ERRORS: Final = 5
+_MOST_EXAMINED: Final = 200
+_SHOWN: Final = 80
+
+InvalidError = type[InvalidDocumentError] | type[InvalidScenarioError]
+"""The error to raise: of a document that cannot be trusted, or of a scenario a person wrote."""
+
+
+class SchemaSet:
+    """Schemas that may refer to one another, and their compiled validators.
+
+    Args:
+        texts: File name, like ``common.v1.json``, to the bytes of the schema.
+
+    Raises:
+        StatecertError: A schema is no JSON object, or its ``$id`` does not end in its file name.
+    """
+
+    def __init__(self, texts: Mapping[str, bytes]) -> None:
+        self._schemas = {_stem(name): _parsed(name, text) for name, text in texts.items()}
+        self._fast: dict[str, jsonschema_rs.Draft202012Validator] = {}
+        self._slow: dict[str, jsonschema.Draft202012Validator] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all schemas, sorted, like ``common.v1``."""
+        return tuple(sorted(self._schemas))
+
+    def schema(self, name: str) -> Mapping[str, object]:
+        """Return one schema as a mapping, not to be changed.
+
+        Raises:
+            UsageError: There is no schema of that name.
+        """
+        try:
+            return self._schemas[name]
+        except KeyError:
+            known = ", ".join(self.names) or "none"
+            raise UsageError(f"no schema {name[:80]!r}; there are: {known}") from None
+
+    def is_valid(self, value: object, name: str) -> bool:
+        """Tell whether ``value`` fits the schema ``name``, by the fast validator alone."""
+        return self._fast_validator(name).is_valid(value)
+
+    def errors(self, value: object, name: str) -> list[str]:
+        """Return what the explaining validator finds, most telling first, at most five lines."""
+        from jsonschema.exceptions import best_match, relevance
+
+        found = islice(self._slow_validator(name).iter_errors(value), _MOST_EXAMINED)
+        ranked = sorted(found, key=relevance, reverse=True)[:_MOST_ERRORS]
+        leaves = (best_match([error]) or error for error in ranked)
+        return [_explained(leaf) for leaf in leaves]
+
+    def validate(self, value: object, name: str, where: str, *, error: InvalidError = InvalidDocumentError) -> None:
+        """Do nothing if ``value`` fits the schema ``name``.
+
+        Args:
+            value: What a strict read returned.
+            name: Schema without folder and ending, like ``certificate.v1``.
+            where: What to call the document in an error, mostly its path.
+            error: What to raise.
+
+        Raises:
+            InvalidDocumentError: It does not fit; the text lists paths, findings and what is
+                allowed.
+            InvalidScenarioError: The same, if asked for by ``error``.
+            UsageError: There is no schema of that name.
+        """
+        fast = self._fast_validator(name)
+        if fast.is_valid(value):
+            return
+        lines = self.errors(value, name) or [_second_hand(fast, value)]
+        raise error(f"does not fit schema {name}: " + "; ".join(lines), where=where)
+
+    def _fast_validator(self, name: str) -> jsonschema_rs.Draft202012Validator:
+        if name not in self._fast:
+            import jsonschema_rs
+
+            schema = dict(self.schema(name))
+            others = [(str(other["$id"]), dict(other)) for other in self._schemas.values()]
+            self._fast[name] = jsonschema_rs.Draft202012Validator(
+                schema,
+                registry=jsonschema_rs.Registry(others, retriever=_refuse_to_fetch),
+                retriever=_refuse_to_fetch,
+                pattern_options=jsonschema_rs.RegexOptions(),
+            )
+        return self._fast[name]
+
+    def _slow_validator(self, name: str) -> jsonschema.Draft202012Validator:
+        if name not in self._slow:
+            import jsonschema
+            from referencing import Registry
+            from referencing.jsonschema import DRAFT202012
+
+            found = ((str(one["$id"]), DRAFT202012.create_resource(one)) for one in self._all())
+            registry = Registry().with_resources(found)
+            self._slow[name] = jsonschema.Draft202012Validator(self.schema(name), registry=registry)
+        return self._slow[name]
+
+    def _all(self) -> Iterable[dict[str, object]]:
+        return self._schemas.values()
+
+
+@cache
+def product_schemas() -> SchemaSet:
+    """Return the set of the schemas that the product ships."""
+    names = resources.resource_names("schemas")
+    return SchemaSet({name: resources.resource_text("schemas", name) for name in names})
+
+
+def schema(name: str) -> Mapping[str, object]:
+    """Return one schema of the product; see :meth:`SchemaSet.schema`."""
+    return product_schemas().schema(name)
+
+
+def validate(value: object, schema_name: str, where: str, *, error: InvalidError = InvalidDocumentError) -> None:
+    """Validate against a schema of the product; see :meth:`SchemaSet.validate`."""
+    product_schemas().validate(value, schema_name, where, error=error)
+
+
+def _refuse_to_fetch(uri: str) -> NoReturn:
+    raise ValueError(f"reference to {uri!r}: schemas are never fetched, add it to the set")
+
+
+def _stem(name: str) -> str:
+    return name.removesuffix(".json")
+
+
+def _parsed(name: str, text: bytes) -> dict[str, object]:
+    try:
+        value: object = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise StatecertError(f"schema {name} is not JSON: {error}") from None
+    if not isinstance(value, dict) or value.get("$id") != BASE + name:
+        raise StatecertError(f"schema {name} must be an object with the $id {BASE + name}")
+    return value
+
+
+def _second_hand(fast: jsonschema_rs.Draft202012Validator, value: object) -> str:
+    """Word the refusal of the fast validator when the other one sees nothing wrong.
+
+    A line feed at the end of a text is the known case: ``$`` of the one expression library lets it
+    pass, ``$`` of the other does not.
+    """
+    first = next(iter(fast.iter_errors(value)), None)
+    if first is None:
+        return "the validators contradict each other; nothing is accepted on one's word alone"
+    return f"{_pointer(first.instance_path)}: {_printable(first.message)}"
+
+
+def _pointer(path: Iterable[str | int]) -> str:
+    steps = (_printable(str(step).replace("~", "~0").replace("/", "~1")) for step in path)
+    return "/" + "/".join(steps)
+
+
+def _printable(text: str) -> str:
+    """Escape and cut text from a document before it goes into a message."""
+    shown = ascii(text)[1:-1]
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+
+
+def _shown(value: object) -> str:
+    try:
+        text = orjson.dumps(value).decode()
+    except TypeError:
+        text = repr(value)
+    return _printable(text[: 2 * _SHOWN])
+
+
+def _explained(error: jsonschema.ValidationError) -> str:
+    """Word one error: path, what was found, what is allowed."""
+    word = _WORDING.get(str(error.validator))
+    text = word(error) if word is not None else f"found {_shown(error.instance)}; {error.validator}"
+    return f"{_pointer(error.absolute_path)}: {text}"
+
+
+def _missing(error: jsonschema.ValidationError) -> str:
+    wanted = error.validator_value if isinstance(error.validator_value, list) else []
+    held = error.instance if isinstance(error.instance, dict) else {}
+    names = ", ".join(repr(name) for name in wanted if name not in held)
+    return f"found no {_printable(names)}; it is required"
+
+
+def _superfluous(error: jsonschema.ValidationError) -> str:
+    properties = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+    held = error.instance if isinstance(error.instance, dict) else {}
+    names = ", ".join(repr(name) for name in held if name not in properties)
+    allowed = ", ".join(sorted(properties)) or "none"
+    return f"found unknown {_printable(names)}; allowed are {allowed}"
+
+
+def _allowed(text: str) -> Callable[[jsonschema.ValidationError], str]:
+    """Return a wording that shows the finding and puts the schema's own value after ``text``."""
+
+    def worded(error: jsonschema.ValidationError) -> str:
+        return f"found {_shown(error.instance)}; {text} {_shown(error.validator_value)}"
+
+    return worded
+
+
+_WORDING: Final[Mapping[str, Callable[[jsonschema.ValidationError], str]]] = {
+    "required": _missing,
+    "additionalProperties": _superfluous,
+    "unevaluatedProperties": _superfluous,
+    "type": _allowed("allowed is the type"),
+    "const": _allowed("allowed is only"),
+    "enum": _allowed("allowed is one of"),
+    "pattern": _allowed("allowed is text like"),
+    "minimum": _allowed("allowed is at least"),
+    "maximum": _allowed("allowed is at most"),
+    "minLength": _allowed("allowed are letters, at least"),
+    "maxLength": _allowed("allowed are letters, at most"),
+    "minItems": _allowed("allowed are items, at least"),
+    "maxItems": _allowed("allowed are items, at most"),
+    "minProperties": _allowed("allowed are fields, at least"),
+    "maxProperties": _allowed("allowed are fields, at most"),
+    "uniqueItems": _allowed("allowed are items that differ, unique is"),
+    "oneOf": _allowed("allowed is exactly one of"),
+    "anyOf": _allowed("allowed is any of"),
+    "not": _allowed("allowed is anything but"),
+}
