@@ -106,13 +106,16 @@ class SchemaSet:
             import jsonschema_rs
 
             schema = dict(self.schema(name))
-            others = [(str(other["$id"]), dict(other)) for other in self._schemas.values()]
-            self._fast[name] = jsonschema_rs.Draft202012Validator(
-                schema,
-                registry=jsonschema_rs.Registry(others, retriever=_refuse_to_fetch),
-                retriever=_refuse_to_fetch,
-                pattern_options=jsonschema_rs.RegexOptions(),
-            )
+            others = [(str(one["$id"]), one) for one in self._all()]
+            try:
+                self._fast[name] = jsonschema_rs.Draft202012Validator(
+                    schema,
+                    registry=jsonschema_rs.Registry(others, retriever=_refuse_to_fetch),
+                    retriever=_refuse_to_fetch,
+                    pattern_options=jsonschema_rs.RegexOptions(),
+                )
+            except ValueError as error:
+                raise StatecertError(f"schema {name} cannot be compiled: {error}") from error
         return self._fast[name]
 
     def _slow_validator(self, name: str) -> jsonschema.Draft202012Validator:
@@ -184,16 +187,20 @@ def _pointer(path: Iterable[str | int]) -> str:
 
 def _printable(text: str) -> str:
     """Escape and cut text from a document before it goes into a message."""
-    shown = ascii(text)[1:-1]
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+    return _cut(ascii(text)[1:-1])
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _shown(value: object) -> str:
+    """Spell a value as JSON, whose own escapes leave only a few letters to replace."""
     try:
-        text = orjson.dumps(value).decode()
+        text = orjson.dumps(value)[: 4 * _SHOWN].decode("utf-8", "replace")
     except TypeError:
-        text = repr(value)
-    return _printable(text[: 2 * _SHOWN])
+        return _printable(repr(value))
+    return _cut(text.replace("\x7f", "\\u007f").encode("ascii", "backslashreplace").decode())
 
 
 def _explained(error: jsonschema.ValidationError) -> str:

@@ -337,7 +337,8 @@ class _Reader:
 
     def _fail(self, message: str, *, at: int | None = None) -> NoReturn:
         line = self.text.count("\n", 0, self.at if at is None else at) + 1
-        where = f"{self.where}#{self._pointer()}" if self.stack else self.where
+        pointer = self._pointer()
+        where = f"{self.where}#{pointer}" if pointer else self.where
         raise InvalidDocumentError(f"line {line}: {message}", where=where)
 
     def _pointer(self) -> str:
