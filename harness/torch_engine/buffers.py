@@ -1,0 +1,238 @@
+"""All memory of one session: allocated once, labelled as a `StateLayout`, cleared by a reset.
+
+Parts of layers lie on the engine's device; the sampler's parts lie on the host, which samples.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harness.torch_engine.errors import CapacityError, MetadataError, OptionError
+from harness.torch_engine.kv.types import dtype_of, element_type
+from harness.torch_engine.metadata import KIND_CODES, Metadata
+from harness.torch_engine.models.attention import AttentionState
+from harness.torch_engine.models.config import ModelConfig
+from harness.torch_engine.models.delta import DeltaState
+from harness.torch_engine.models.sliding import SlidingState
+from harness.torch_engine.options import EngineOptions
+from harness.torch_engine.state import HOST_LAYER, FixedPart, RowStream, StateLayout, bytes_view
+from harness.torch_engine.weights import GOLDEN_GAMMA, mix64_array
+
+Scope = Literal["prefix", "session"]
+LayerState = AttentionState | DeltaState | SlidingState
+LayerLengths = tuple[int, int, int, int]
+"""Kind code and three lengths of one layer; see `metadata`."""
+Lengths = tuple[LayerLengths, ...]
+RNG_WORDS = 3
+"""Words of ``sampler.rng``: whether seeded, the seed, the counter."""
+
+
+class SessionBuffers:
+    """Buffers of one session and the lengths that say what of them is valid."""
+
+    def __init__(self, config: ModelConfig, options: EngineOptions, device: torch.device) -> None:
+        self.config = config
+        self.poison = options.poison
+        self.capacity = options.max_seq_len
+        self.device = device
+        self.types = {
+            "k": dtype_of(options.k_type),
+            "v": dtype_of(options.v_type),
+            "recurrent": dtype_of(options.recurrent_type),
+        }
+        self.layers: list[LayerState] = [self._layer(kind) for kind in config.layers]
+        self.logits = self._new((config.vocab,), torch.float32)
+        self.rng = torch.zeros(RNG_WORDS, dtype=torch.int64)  # see RNG_WORDS; host
+        self.history = torch.zeros(self.capacity, dtype=torch.int32)  # (capacity,) token ids; host
+        self.history_rows = 0
+        self.reset()
+
+    def _new(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        return torch.zeros(shape, dtype=dtype, device=self.device)
+
+    def _layer(self, kind: str) -> LayerState:
+        """Fresh buffers of one layer, token-major."""
+        c, t = self.config, self.types
+        heads = (c.kv_heads, c.head_dim)
+        if kind == "delta":
+            shape = (c.delta_value_heads, c.delta_dim, c.delta_dim)
+            return DeltaState(
+                recurrent=self._new(shape, t["recurrent"]),
+                conv=self._new((c.conv_dim, c.conv_kernel - 1), torch.float32),
+            )
+        if kind == "sliding":
+            shape = (c.window, *heads)
+            return SlidingState(k=self._new(shape, t["k"]), v=self._new(shape, t["v"]))
+        return AttentionState(
+            k=self._new((self.capacity, *heads), t["k"]),
+            v=self._new((self.capacity, *heads), t["v"]),
+            raw=self._new((self.capacity, c.index_dim), torch.float32),
+            pooled=self._new((max(1, self.capacity // c.pool), c.index_dim), torch.float32),
+        )
+
+    def reset(self) -> None:
+        """The state before any token: fixed parts zero, no rows, everything else poisoned."""
+        self.set_lengths(self.lengths_at(0))
+        self.history_rows = 0
+        for part in self.layout("session").fixed:
+            fill(part.tensor, self.poison)
+            part.tensor.zero_()
+        self.poison_unused()
+
+    def poison_unused(self) -> None:
+        """Fill rows past the valid ones with the poison pattern."""
+        if self.poison == "none":
+            return
+        for stream in self.layout("session").rows:
+            fill(stream.tensor[stream.rows :], self.poison)
+
+    # -- labels --------------------------------------------------------------------------------
+
+    def layout(self, scope: Scope, lengths: Lengths | None = None, history_rows: int | None = None) -> StateLayout:
+        """The buffers as parts.
+
+        Args:
+            scope: ``prefix`` is what a boundary snapshot holds; ``session`` adds pending logits,
+                the sampler's generator and the token history.
+            lengths: row counts to claim instead of the current ones, as in `Metadata.layers`.
+            history_rows: tokens of history to claim instead of the current number.
+        """
+        fixed: list[FixedPart] = []
+        rows: list[RowStream] = []
+        lengths = self.lengths() if lengths is None else lengths
+        for i, (state, length) in enumerate(zip(self.layers, lengths, strict=True)):
+            fixed += self._fixed_parts(i, state)
+            rows += self._row_streams(i, state, length)
+        if scope == "session":
+            fixed.append(_fixed("logits", "logits", HOST_LAYER, self.logits))
+            fixed.append(_fixed("sampler.rng", "sampler", HOST_LAYER, self.rng))
+            count = self.history_rows if history_rows is None else history_rows
+            rows.append(_stream("sampler.history", "sampler", HOST_LAYER, self.history, count))
+        return StateLayout(fixed=tuple(fixed), rows=tuple(rows))
+
+    def _fixed_parts(self, i: int, state: LayerState) -> list[FixedPart]:
+        """Fixed parts of layer ``i``."""
+        if isinstance(state, DeltaState):
+            return [
+                _fixed(f"layer{i}.recurrent", "recurrent", i, state.recurrent),
+                _fixed(f"layer{i}.conv", "conv", i, state.conv),
+            ]
+        if isinstance(state, SlidingState):
+            return [
+                _fixed(f"layer{i}.window_k", "window", i, state.k),
+                _fixed(f"layer{i}.window_v", "window", i, state.v),
+            ]
+        return []
+
+    def _row_streams(self, i: int, state: LayerState, length: LayerLengths) -> list[RowStream]:
+        """Row streams of layer ``i`` with the given lengths."""
+        if not isinstance(state, AttentionState):
+            return []
+        _, kv, raw, pooled = length
+        return [
+            _stream(f"layer{i}.k", "kv", i, state.k, kv),
+            _stream(f"layer{i}.v", "kv", i, state.v, kv),
+            _stream(f"layer{i}.index_raw", "index", i, state.raw, raw),
+            _stream(f"layer{i}.index_pooled", "index", i, state.pooled, pooled),
+        ]
+
+    # -- lengths -------------------------------------------------------------------------------
+
+    def lengths(self) -> Lengths:
+        """Kind code and three lengths of every layer, as they are now."""
+        return tuple(_lengths_of(state) for state in self.layers)
+
+    def lengths_at(self, position: int) -> Lengths:
+        """What `lengths` must be after ``position`` tokens."""
+        full = {
+            "delta": (KIND_CODES["delta"], position, 0, 0),
+            "sliding": (KIND_CODES["sliding"], position, 0, 0),
+            "attention": (KIND_CODES["attention"], position, position, position // self.config.pool),
+        }
+        return tuple(full[kind] for kind in self.config.layers)
+
+    def check_lengths(self, meta: Metadata, position: int) -> None:
+        """Metadata that is to be restored fits this model at this position.
+
+        Raises:
+            MetadataError: position or lengths contradict it.
+            CapacityError: the buffers are too small.
+        """
+        if meta.position != position:
+            raise MetadataError(f"metadata position: expected {position}, found {meta.position}")
+        if position > self.capacity:
+            raise CapacityError(f"position: expected at most {self.capacity}, found {position}")
+        expected = self.lengths_at(position)
+        if meta.layers != expected:
+            raise MetadataError(f"metadata lengths: expected {expected}, found {meta.layers}")
+
+    def set_lengths(self, lengths: Lengths) -> None:
+        """Declare rows valid."""
+        for state, (_, first, second, third) in zip(self.layers, lengths, strict=True):
+            if isinstance(state, AttentionState):
+                state.kv_rows, state.raw_rows, state.pooled_rows = first, second, third
+            else:
+                state.seen = first
+
+    def remember(self, tokens: list[int] | tuple[int, ...]) -> None:
+        """Append tokens to the history."""
+        end = self.history_rows + len(tokens)
+        self.history[self.history_rows : end] = torch.tensor(tokens, dtype=torch.int32)
+        self.history_rows = end
+
+
+def _lengths_of(state: LayerState) -> LayerLengths:
+    if isinstance(state, AttentionState):
+        return KIND_CODES["attention"], state.kv_rows, state.raw_rows, state.pooled_rows
+    kind = "delta" if isinstance(state, DeltaState) else "sliding"
+    return KIND_CODES[kind], state.seen, 0, 0
+
+
+def _fixed(name: str, family: str, layer: int, tensor: Tensor) -> FixedPart:
+    kind = element_type(tensor.dtype)
+    return FixedPart(name=name, family=family, layer=layer, element_type=kind, tensor=tensor)
+
+
+def _stream(name: str, family: str, layer: int, tensor: Tensor, rows: int) -> RowStream:
+    kind = element_type(tensor.dtype)
+    return RowStream(name=name, family=family, layer=layer, element_type=kind, tensor=tensor, rows=rows)
+
+
+def fill(tensor: Tensor, pattern: str) -> None:
+    """Fill memory that must not matter.
+
+    Args:
+        tensor: contiguous, any element type.
+        pattern: ``none`` leaves it, ``zero``, ``nan`` (all bits set for integers), or ``noise``
+            (fixed pseudo-random bytes).
+
+    Raises:
+        OptionError: an unknown pattern.
+    """
+    if pattern == "none" or not tensor.numel():
+        return
+    if pattern == "zero":
+        tensor.zero_()
+    elif pattern == "nan":
+        tensor.fill_(float("nan") if tensor.is_floating_point() else -1)
+    elif pattern == "noise":
+        flat = bytes_view(tensor)
+        noise = _NOISE.to(flat.device)
+        for low in range(0, flat.numel(), noise.numel()):
+            piece = flat[low : low + noise.numel()]
+            piece.copy_(noise[: piece.numel()])
+    else:
+        raise OptionError(f"poison: expected none, zero, nan or noise, found {pattern!r}")
+
+
+def _noise(words: int) -> Tensor:
+    counter = np.arange(1, words + 1, dtype=np.uint64) * np.uint64(GOLDEN_GAMMA)
+    mixed: Any = mix64_array(counter)
+    return torch.from_numpy(mixed.view(np.uint8).copy())
+
+
+_NOISE = _noise(1 << 17)

@@ -1,0 +1,452 @@
+"""The session cache: which snapshots exist, which one serves a prompt, and which one must go.
+
+Rules:
+
+1. a capture is pending and invisible until its turn commits; an abandoned turn leaves nothing;
+2. a snapshot with children, published or pending, is pinned; only leaves are evicted, oldest first;
+3. stored plus pending bytes and entries never exceed the budgets; 0 in either means no capture;
+4. a capture that cannot be had is skipped and counted, never an error, and leaves no pin behind.
+
+The cache knows layouts and snapshots, not models. Every number it reports is counted where the
+thing happens or summed over what is really held.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from harness.torch_engine.errors import MissingError, OptionError
+from harness.torch_engine.keys import CacheKey, Schedule, prefix_fingerprint
+from harness.torch_engine.snapshot import Snapshot, Snapshotter, corrupted
+from harness.torch_engine.state import StateLayout
+
+EVICTED_KEYS_KEPT = 65_536
+"""How many evicted keys are remembered to explain a miss."""
+
+
+class Restorable(Protocol):
+    """A state that a chain can be restored into."""
+
+    def expect(self, boundary: int, meta: bytes) -> StateLayout:
+        """The buffers with the row counts they will have at ``boundary``; touches nothing.
+
+        Raises:
+            MetadataError: ``meta`` contradicts the boundary.
+        """
+
+    def finish_restore(self, meta: bytes) -> None:
+        """Take over lengths and counters after the bytes have been copied."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CachePlan:
+    """What the cache can do for a prompt."""
+
+    boundary: int
+    """Tokens that a restore would bring; 0 for none."""
+    key: CacheKey | None
+    """The snapshot to restore, or None."""
+    reason: str
+    """``hit``, or why not: ``disabled``, ``too_short``, ``no_boundary``, ``never_captured``, ``evicted``."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A held snapshot and what pins and ages it."""
+
+    key: CacheKey
+    snapshot: Snapshot
+    parent: CacheKey | None
+    stamp: int
+    children: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """One session's side of the cache: its domain, its cuts, its pending captures."""
+
+    domain: bytes
+    schedule: Schedule
+    pending: dict[CacheKey, Entry] = field(default_factory=dict)
+
+
+class SessionCache:
+    """Delta snapshots by prefix, under a byte budget and an entry budget.
+
+    Args:
+        byte_budget: most bytes held, pending ones included; 0 turns captures off.
+        entry_budget: most entries held, pending ones included; 0 turns captures off.
+        snapshotter: the copy primitives.
+        memory_query: bytes of memory available now, or None for no guard; an exception that it
+            raises means "unknown", and the capture is skipped.
+        headroom: bytes that must stay available after a capture.
+    """
+
+    def __init__(
+        self,
+        *,
+        byte_budget: int,
+        entry_budget: int,
+        snapshotter: Snapshotter | None = None,
+        memory_query: Callable[[], int] | None = None,
+        headroom: int = 0,
+    ) -> None:
+        if min(byte_budget, entry_budget, headroom) < 0:
+            raise OptionError("cache budgets: expected numbers from 0 on, found a negative one")
+        self.byte_budget = byte_budget
+        self.entry_budget = entry_budget
+        self.snapshotter = snapshotter or Snapshotter()
+        self.memory_query = memory_query
+        self.headroom = headroom
+        self._published: dict[CacheKey, Entry] = {}
+        self._turns: list[Turn] = []
+        self._evicted: dict[CacheKey, None] = {}
+        self._clock = 0
+        self._counts: Counter[str] = Counter()
+
+    # -- turns ---------------------------------------------------------------------------------
+
+    @property
+    def enabled(self) -> bool:
+        """Whether captures can happen at all."""
+        return self.byte_budget > 0 and self.entry_budget > 0
+
+    def open_turn(self, domain: bytes, schedule: Schedule) -> Turn:
+        """Register a session; its pending captures are its own."""
+        turn = Turn(domain=domain, schedule=schedule)
+        self._turns.append(turn)
+        return turn
+
+    def close_turn(self, turn: Turn) -> None:
+        """Abandon what is pending and forget the session."""
+        self.abandon(turn)
+        if turn in self._turns:
+            self._turns.remove(turn)
+
+    def key(self, turn: Turn, prompt: Sequence[int], boundary: int) -> CacheKey:
+        """The key of the first ``boundary`` tokens of a prompt."""
+        fingerprint = self.fingerprint(prompt[:boundary])
+        return CacheKey(domain=turn.domain, boundary=boundary, fingerprint=fingerprint)
+
+    def fingerprint(self, tokens: Sequence[int]) -> int:
+        """u64 of a prefix; see `prefix_fingerprint`."""
+        return prefix_fingerprint(tokens)
+
+    def boundaries(self, turn: Turn, prompt: Sequence[int], after: int, up_to: int) -> tuple[int, ...]:
+        """Cut points in (after, up_to]; see `Schedule.boundaries`."""
+        return turn.schedule.boundaries(prompt, after, up_to)
+
+    # -- planning and restoring ----------------------------------------------------------------
+
+    def plan(self, turn: Turn, prompt: Sequence[int]) -> CachePlan:
+        """The deepest published boundary strictly inside the prompt. Changes nothing."""
+        if not self.enabled:
+            return CachePlan(boundary=0, key=None, reason="disabled")
+        if len(prompt) < 2:
+            return CachePlan(boundary=0, key=None, reason="too_short")
+        cuts = self.boundaries(turn, prompt, 0, len(prompt) - 1)
+        keys = [self.key(turn, prompt, cut) for cut in reversed(cuts)]
+        for key in keys:
+            if self.visible(key):
+                return CachePlan(boundary=key.boundary, key=key, reason="hit")
+        if not keys:
+            return CachePlan(boundary=0, key=None, reason="no_boundary")
+        evicted = any(key in self._evicted for key in keys)
+        return CachePlan(boundary=0, key=None, reason="evicted" if evicted else "never_captured")
+
+    def visible(self, key: CacheKey) -> bool:
+        """Whether a plan may offer this key: published only."""
+        return key in self._published
+
+    def note_miss(self, reason: str) -> None:
+        """Count a turn that asked and was not served."""
+        self._counts["misses"] += 1
+        self._counts[f"miss_{reason}"] += 1
+
+    def chain(self, key: CacheKey) -> list[Entry]:
+        """The links root → leaf, each one's age refreshed.
+
+        Raises:
+            MissingError: a link is gone.
+        """
+        links: list[Entry] = []
+        at: CacheKey | None = key
+        while at is not None:
+            entry = self._published.get(at)
+            if entry is None:
+                raise MissingError(
+                    f"planned {key.boundary}-token snapshot is no longer present (link at {at.boundary} tokens)"
+                )
+            entry.stamp = self._tick()
+            links.append(entry)
+            at = entry.parent
+        links.reverse()
+        return links
+
+    def restore(self, key: CacheKey, destination: Restorable) -> None:
+        """Put a planned snapshot back: check all, copy once, then hand over the metadata.
+
+        Raises:
+            MissingError: a link is gone.
+            LayoutError, MetadataError: it does not fit; nothing was touched.
+        """
+        links = [entry.snapshot for entry in self.chain(key)]
+        layout = destination.expect(key.boundary, links[-1].meta)
+        copied = self.snapshotter.restore(links, layout)
+        destination.finish_restore(links[-1].meta)
+        self._counts["restores"] += 1
+        self._counts["hits"] += 1
+        self._counts["restored_tokens"] += key.boundary
+        self._counts["restored_bytes"] += copied
+        self._counts["restored_links"] += len(links)
+
+    # -- capturing -----------------------------------------------------------------------------
+
+    def capture(self, turn: Turn, prompt: Sequence[int], boundary: int, layout: StateLayout, meta: bytes) -> str:
+        """Take a pending snapshot of the state at a boundary.
+
+        Args:
+            turn: whose capture it is.
+            prompt: the tokens; only the first ``boundary`` count.
+            boundary: tokens forwarded so far.
+            layout: the live state at the boundary, only read.
+            meta: part 0 at the boundary.
+
+        Returns:
+            ``captured``, ``exists``, or the reason why it was skipped: ``disabled``,
+            ``exceeds_budget``, ``budget``, ``memory_guard``, ``memory_query_failed``, ``allocation``.
+        """
+        if not self.enabled:
+            return "disabled"
+        key = self.key(turn, prompt, boundary)
+        if self.visible(key) or key in turn.pending:
+            return "exists"
+        parent = self.find_parent(turn, prompt, boundary, layout)
+        if parent is not None:
+            parent.children += 1  # pinned before anything is evicted
+        reason = self._store(turn, key, parent, layout, meta)
+        if reason != "captured" and parent is not None:
+            parent.children -= 1
+        self._counts["captures" if reason == "captured" else f"skip_{reason}"] += 1
+        return reason
+
+    def find_parent(self, turn: Turn, prompt: Sequence[int], boundary: int, layout: StateLayout) -> Entry | None:
+        """The deepest earlier snapshot of the same prefix, published or pending, that lines up."""
+        for cut in reversed(self.boundaries(turn, prompt, 0, boundary - 1)):
+            key = self.key(turn, prompt, cut)
+            entry = self._published.get(key) or turn.pending.get(key)
+            if entry is not None and self.snapshotter.lines_up(entry.snapshot, layout):
+                return entry
+        return None
+
+    def _store(self, turn: Turn, key: CacheKey, parent: Entry | None, layout: StateLayout, meta: bytes) -> str:
+        """Make room, copy, keep as pending."""
+        starts = self.snapshotter.starts(layout, parent.snapshot if parent else None)
+        need = self.snapshotter.size(layout, starts, meta)
+        refused = self.make_room(need)
+        if refused is not None:
+            return refused
+        try:
+            snapshot = self.snapshotter.capture(layout, meta, starts)
+        except MemoryError:
+            return "allocation"
+        except RuntimeError as error:
+            if "memory" not in str(error).lower():
+                raise
+            return "allocation"
+        turn.pending[key] = Entry(
+            key=key,
+            snapshot=snapshot,
+            parent=parent.key if parent else None,
+            stamp=self._tick(),
+        )
+        return "captured"
+
+    def make_room(self, need: int) -> str | None:
+        """Evict leaves until ``need`` bytes fit; the reason if they cannot."""
+        if need > self.byte_budget:
+            return "exceeds_budget"
+        while not self._fits(need):
+            if self.evict_lru() is None:
+                return "budget"
+        return self._guard(need)
+
+    def _fits(self, need: int) -> bool:
+        held = self.stored_bytes + self.pending_bytes + need
+        count = len(self._published) + self._pending_count() + 1
+        return held <= self.byte_budget and count <= self.entry_budget
+
+    def _guard(self, need: int) -> str | None:
+        """Ask for available memory; evict until it suffices. A failed query cannot be evicted away."""
+        while self.memory_query is not None:
+            try:
+                available = self.memory_query()
+            except Exception:  # noqa: BLE001 - whatever the query raises means "unknown"
+                return "memory_query_failed"
+            if available >= need + self.headroom:
+                break
+            if self.evict_lru() is None:
+                return "memory_guard"
+        return None
+
+    # -- ending a turn -------------------------------------------------------------------------
+
+    def commit(self, turn: Turn) -> int:
+        """Publish what is pending, parents before children; the number published.
+
+        A capture whose parent is not published is refused with its children. One whose key another
+        turn has published meanwhile is dropped; its children hang on the published one.
+        """
+        published = 0
+        for key, entry in sorted(turn.pending.items(), key=lambda item: item[0].boundary):
+            del turn.pending[key]
+            if not self.admissible(entry):
+                self._unlink(turn, entry)
+                self._counts["refused"] += 1
+            elif key in self._published:
+                self._published[key].children += entry.children
+                self._unlink(turn, entry)
+                self._counts["duplicates"] += 1
+            else:
+                self._published[key] = entry
+                self._evicted.pop(key, None)
+                published += 1
+        self._counts["published"] += published
+        return published
+
+    def admissible(self, entry: Entry) -> bool:
+        """Whether a pending entry may be published: its parent must be."""
+        return entry.parent is None or entry.parent in self._published
+
+    def abandon(self, turn: Turn) -> int:
+        """Drop what is pending, deepest first, with its parent links; the number dropped."""
+        dropped = 0
+        for key in sorted(turn.pending, key=lambda key: -key.boundary):
+            self._unlink(turn, turn.pending.pop(key))
+            dropped += 1
+        self._counts["abandoned"] += dropped
+        return dropped
+
+    # -- evicting ------------------------------------------------------------------------------
+
+    def evict_lru(self) -> CacheKey | None:
+        """Drop the oldest published entry without children; its key, or None if there is none."""
+        victim = self.victim()
+        if victim is None:
+            return None
+        del self._published[victim.key]
+        self._unlink(None, victim)
+        self._evicted[victim.key] = None
+        while len(self._evicted) > EVICTED_KEYS_KEPT:
+            del self._evicted[next(iter(self._evicted))]
+        self._counts["evictions"] += 1
+        self._counts["evicted_bytes"] += victim.snapshot.nbytes
+        return victim.key
+
+    def victim(self) -> Entry | None:
+        """The entry that `evict_lru` would drop: the oldest leaf."""
+        leaves = (entry for entry in self._published.values() if entry.children == 0)
+        return min(leaves, key=lambda entry: entry.stamp, default=None)
+
+    def clear(self) -> None:
+        """Drop everything, pending captures included; counters stay."""
+        for turn in self._turns:
+            self._counts["abandoned"] += len(turn.pending)
+            turn.pending.clear()
+        self._counts["cleared"] += len(self._published)
+        self._published.clear()
+
+    def _unlink(self, turn: Turn | None, entry: Entry) -> None:
+        """Take one child off the entry's parent, which may unpin it."""
+        if entry.parent is None:
+            return
+        parent = self._published.get(entry.parent)
+        if parent is None and turn is not None:
+            parent = turn.pending.get(entry.parent)
+        if parent is not None:
+            parent.children -= 1
+
+    # -- reporting -----------------------------------------------------------------------------
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of published snapshots."""
+        return sum(entry.snapshot.nbytes for entry in self._published.values())
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of pending snapshots of all turns."""
+        return sum(e.snapshot.nbytes for turn in self._turns for e in turn.pending.values())
+
+    def _pending_count(self) -> int:
+        return sum(len(turn.pending) for turn in self._turns)
+
+    def _held(self) -> Iterator[tuple[Entry, bool]]:
+        """Every entry with whether it is pending."""
+        for entry in self._published.values():
+            yield entry, False
+        for turn in self._turns:
+            for entry in turn.pending.values():
+                yield entry, True
+
+    def entries(self) -> list[dict[str, object]]:
+        """One row per held snapshot, least recently used first."""
+        rows = []
+        for entry, pending in sorted(self._held(), key=lambda pair: pair[0].stamp):
+            rows.append(
+                {
+                    "key": entry.key.hex,
+                    "boundary": entry.key.boundary,
+                    "parent": entry.parent.hex if entry.parent else "",
+                    "bytes": entry.snapshot.nbytes,
+                    "fixed_bytes": entry.snapshot.fixed_bytes,
+                    "children": entry.children,
+                    "pinned": entry.children > 0,
+                    "pending": pending,
+                    "domain": hashlib.sha256(entry.key.domain).hexdigest(),
+                }
+            )
+        return rows
+
+    def counters(self) -> dict[str, int]:
+        """What happened since the cache was made, and what is held now."""
+        zero = dict.fromkeys(_COUNTERS, 0)
+        now = {
+            "stored_bytes": self.stored_bytes,
+            "pending_bytes": self.pending_bytes,
+            "entries": len(self._published),
+            "pending_entries": self._pending_count(),
+            "byte_budget": self.byte_budget,
+            "entry_budget": self.entry_budget,
+        }
+        return zero | dict(self._counts) | now
+
+    def corrupt(self, key_hex: str, part_name: str, byte_offset: int, xor_mask: int) -> None:
+        """Flip bits of one stored byte, a negative control; see `snapshot.corrupted`.
+
+        Raises:
+            MissingError: no such entry or part.
+            LayoutError: offset or mask out of range.
+        """
+        for entry, _ in self._held():
+            if entry.key.hex == key_hex:
+                entry.snapshot = corrupted(entry.snapshot, part_name, byte_offset, xor_mask)
+                return
+        raise MissingError(f"cache entry: expected a held key, found {key_hex!r}")
+
+    def _tick(self) -> int:
+        self._clock += 1
+        return self._clock
+
+
+_COUNTERS = (
+    "captures", "published", "refused", "duplicates", "abandoned", "evictions", "evicted_bytes",
+    "cleared", "restores", "restored_tokens", "restored_bytes", "restored_links", "hits", "misses",
+    "miss_disabled", "miss_too_short", "miss_no_boundary", "miss_never_captured", "miss_evicted",
+    "skip_exceeds_budget", "skip_budget", "skip_memory_guard", "skip_memory_query_failed",
+    "skip_allocation",
+)  # fmt: skip

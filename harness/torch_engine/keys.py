@@ -1,0 +1,69 @@
+"""Keys of cached snapshots, and where a prompt may be cut. Pure functions of tokens and identity."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CacheKey:
+    """Names one snapshot: who could have made it, how deep it is, and after which tokens."""
+
+    domain: bytes
+    """Canonical encoding of every identity field that changes the bits."""
+    boundary: int
+    """Tokens of the prefix."""
+    fingerprint: int
+    """u64 from `prefix_fingerprint` of exactly those tokens."""
+
+    @property
+    def hex(self) -> str:
+        """32 hex digits that name the key in tables."""
+        tail = self.boundary.to_bytes(8, "little") + self.fingerprint.to_bytes(8, "little")
+        head = len(self.domain).to_bytes(8, "little") + self.domain
+        return hashlib.sha256(head + tail).hexdigest()[:32]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedule:
+    """Where prompts are cut: a function of the tokens alone, so hits and misses cut alike."""
+
+    chunk: int
+    """Every multiple of it is a cut."""
+    turn_token: int | None = None
+    """A cut also follows each occurrence of this token, if set."""
+
+    def boundaries(self, prompt: Sequence[int], after: int, up_to: int) -> tuple[int, ...]:
+        """Cuts in (after, up_to], ascending, each once; none past the prompt's end.
+
+        Args:
+            prompt: token ids.
+            after: exclusive lower limit in tokens.
+            up_to: inclusive upper limit in tokens.
+        """
+        end = min(up_to, len(prompt))
+        cuts = set(range((after // self.chunk + 1) * self.chunk, end + 1, self.chunk))
+        if self.turn_token is not None:
+            low = max(after, 0)
+            cuts.update(i + 1 for i in range(low, end) if prompt[i] == self.turn_token)
+        return tuple(sorted(cuts))
+
+
+def encode_domain(fields: Mapping[str, str | int | bool]) -> bytes:
+    """Canonical bytes of an identity: sorted keys, no spaces, ASCII; equal iff all fields are."""
+    return json.dumps(dict(fields), sort_keys=True, separators=(",", ":")).encode()
+
+
+def token_bytes(tokens: Sequence[int]) -> bytes:
+    """Token ids as little-endian u32."""
+    return np.asarray(tokens, dtype="<u4").tobytes()
+
+
+def prefix_fingerprint(tokens: Sequence[int]) -> int:
+    """First 8 bytes, as a little-endian u64, of SHA-256 over the tokens as little-endian u32."""
+    return int.from_bytes(hashlib.sha256(token_bytes(tokens)).digest()[:8], "little")

@@ -1,0 +1,1 @@
+"""Element types of K/V rows and of other state."""

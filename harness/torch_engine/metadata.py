@@ -1,0 +1,69 @@
+"""Part 0: what the host must know to continue, as little-endian u64 words.
+
+Words: version, position, flags, decoded, layer count; then four per layer: kind code and three
+lengths. Flags: bit 0 the logits are those after the last token, bit 1 the sampler has been seeded.
+Lengths of an attention layer are K/V rows, raw index rows and pooled index rows; of the others,
+tokens seen and two zeros.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from harness.torch_engine.errors import MetadataError
+
+VERSION = 1
+KIND_CODES = {"delta": 1, "attention": 2, "sliding": 3}
+_HEAD = 5
+_PER_LAYER = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metadata:
+    """Part 0, decoded."""
+
+    position: int
+    """Tokens forwarded so far."""
+    logits_valid: bool
+    """Whether the logits part holds the logits after the last token."""
+    sampler_valid: bool
+    """Whether the sampler part holds the state of a seeded generator."""
+    decoded: int
+    """Tokens sampled since the prompt began."""
+    layers: tuple[tuple[int, int, int, int], ...]
+    """Kind code and three lengths of every layer."""
+
+    def encode(self) -> bytes:
+        """The words as bytes."""
+        flags = int(self.logits_valid) | int(self.sampler_valid) << 1
+        head = (VERSION, self.position, flags, self.decoded, len(self.layers))
+        words = (*head, *(word for layer in self.layers for word in layer))
+        return struct.pack(f"<{len(words)}Q", *words)
+
+
+def decode_metadata(raw: bytes) -> Metadata:
+    """Read part 0.
+
+    Raises:
+        MetadataError: wrong length, version or flags.
+    """
+    if len(raw) % 8 or len(raw) < 8 * _HEAD:
+        raise MetadataError(f"metadata: expected at least {8 * _HEAD} bytes in words, found {len(raw)}")
+    words = struct.unpack(f"<{len(raw) // 8}Q", raw)
+    version, position, flags, decoded, count = words[:_HEAD]
+    if version != VERSION:
+        raise MetadataError(f"metadata word 0: expected version {VERSION}, found {version}")
+    if flags > 3:
+        raise MetadataError(f"metadata word 2: expected flags 0..3, found {flags}")
+    if len(words) != _HEAD + _PER_LAYER * count:
+        raise MetadataError(f"metadata: expected {count} layers, found {len(words)} words")
+    body = words[_HEAD:]
+    layers = tuple((body[i], body[i + 1], body[i + 2], body[i + 3]) for i in range(0, len(body), _PER_LAYER))
+    return Metadata(
+        position=position,
+        logits_valid=bool(flags & 1),
+        sampler_valid=bool(flags & 2),
+        decoded=decoded,
+        layers=layers,
+    )

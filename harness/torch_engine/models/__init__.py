@@ -1,0 +1,1 @@
+"""Decoders: configuration, layers, and the state they keep."""

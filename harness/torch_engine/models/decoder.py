@@ -1,0 +1,133 @@
+"""The decoder: embedding, layers, head, and how a span of tokens is cut into panels.
+
+Panels are the unit of one pass. Their cuts depend on absolute positions only, never on what was
+restored, so a restored session makes exactly the calls that a cold one makes from there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from harness.torch_engine.models.attention import SparseAttention
+from harness.torch_engine.models.config import TILE, ModelConfig
+from harness.torch_engine.models.delta import GatedDelta
+from harness.torch_engine.models.layers import Rope, gated_mlp, rms_norm
+from harness.torch_engine.models.sliding import SlidingAttention
+from harness.torch_engine.weights import WeightSpec
+
+
+class Mixer(Protocol):
+    """A layer that mixes over time on top of its own state."""
+
+    def prefill(self, x: Tensor, start: int, state: Any, /) -> Tensor:
+        """(n, d) to (n, d)."""
+
+    def step(self, x: Tensor, start: int, state: Any, /) -> Tensor:
+        """(1, d) to (1, d)."""
+
+
+def _log2_fan_in(fan_in: int) -> int:
+    """Power of two nearest below 2 / sqrt(fan_in): keeps activations near unit size."""
+    return 1 - (fan_in.bit_length() // 2)
+
+
+def _mixer_specs(config: ModelConfig, kind: str) -> dict[str, WeightSpec]:
+    """Weights of one mixer; matrices are (in, out)."""
+    d, fan = config.d_model, _log2_fan_in(config.d_model)
+    if kind == "delta":
+        hv, inner = config.delta_value_heads, config.delta_value_heads * config.delta_dim
+        return {
+            "w_in": WeightSpec(shape=(d, config.conv_dim + inner + 2 * hv), log2_scale=fan),
+            "conv": WeightSpec(shape=(config.conv_kernel, config.conv_dim), log2_scale=0),
+            "a_log": WeightSpec(shape=(hv,), log2_scale=0),
+            "dt_bias": WeightSpec(shape=(hv,), log2_scale=1, centre=-5.0),
+            "norm": WeightSpec(shape=(config.delta_dim,), log2_scale=-3, centre=1.0),
+            "w_out": WeightSpec(shape=(inner, d), log2_scale=_log2_fan_in(inner)),
+        }
+    heads = config.q_heads + 2 * config.kv_heads
+    index = 2 * config.index_dim if kind == "attention" else 0
+    inner = config.q_heads * config.head_dim
+    return {
+        "w_in": WeightSpec(shape=(d, heads * config.head_dim + index), log2_scale=fan),
+        "w_out": WeightSpec(shape=(inner, d), log2_scale=_log2_fan_in(inner)),
+    }
+
+
+def weight_specs(config: ModelConfig) -> dict[str, WeightSpec]:
+    """Every weight of the model by full name, in a fixed order."""
+    d, ff = config.d_model, config.d_ff
+    norm = WeightSpec(shape=(d,), log2_scale=-3, centre=1.0)
+    specs = {"embed": WeightSpec(shape=(config.vocab, d), log2_scale=0)}
+    for i, kind in enumerate(config.layers):
+        specs[f"layer{i}.norm1"] = norm
+        mixer = _mixer_specs(config, kind)
+        specs |= {f"layer{i}.mixer.{name}": spec for name, spec in mixer.items()}
+        specs[f"layer{i}.norm2"] = norm
+        specs[f"layer{i}.mlp_in"] = WeightSpec(shape=(d, 2 * ff), log2_scale=_log2_fan_in(d))
+        specs[f"layer{i}.mlp_out"] = WeightSpec(shape=(ff, d), log2_scale=_log2_fan_in(ff))
+    specs["final_norm"] = norm
+    if not config.tied_head:
+        specs["head"] = WeightSpec(shape=(d, config.vocab), log2_scale=_log2_fan_in(d))
+    return specs
+
+
+def panels(start: int, end: int, panel: int) -> Iterator[tuple[int, int]]:
+    """Cut [start, end) at multiples of ``panel``, after first reaching a multiple of `TILE`."""
+    while start < end:
+        size = TILE if start % TILE else panel
+        stop = min(end, (start // size + 1) * size)
+        yield start, stop
+        start = stop
+
+
+class Decoder:
+    """Weights of a model on one device, and the forward passes over a session's state."""
+
+    def __init__(self, config: ModelConfig, weights: dict[str, Tensor], length: int) -> None:
+        self.config = config
+        self.weights = weights
+        self.embed = weights["embed"]
+        self.head = self.embed.T if config.tied_head else weights["head"]
+        self.rope = Rope(config, length, self.embed.device)
+        self.mixers = [self._mixer(i) for i in range(len(config.layers))]
+
+    def _mixer(self, layer: int) -> Mixer:
+        prefix = f"layer{layer}.mixer."
+        own = {k.removeprefix(prefix): v for k, v in self.weights.items() if k.startswith(prefix)}
+        kind = self.config.layers[layer]
+        if kind == "delta":
+            return GatedDelta(self.config, own)
+        if kind == "sliding":
+            return SlidingAttention(self.config, own, self.rope)
+        return SparseAttention(self.config, own, self.rope)
+
+    def prefill(self, tokens: Tensor, start: int, states: list[Any]) -> Tensor:
+        """Forward tokens (n,) i64 at ``start``; the last hidden row (1, d)."""
+        hidden = self.embed[:1]
+        for low, high in panels(start, start + tokens.shape[0], self.config.panel):
+            x = self.embed.index_select(0, tokens[low - start : high - start])
+            for layer, (mixer, state) in enumerate(zip(self.mixers, states, strict=True)):
+                x = self._layer(x, layer, mixer.prefill, low, state)
+            hidden = x[-1:]
+        return hidden
+
+    def step(self, token: int, position: int, states: list[Any]) -> Tensor:
+        """Forward one token at ``position``; its hidden row (1, d)."""
+        x = self.embed[token : token + 1]
+        for layer, (mixer, state) in enumerate(zip(self.mixers, states, strict=True)):
+            x = self._layer(x, layer, mixer.step, position, state)
+        return x
+
+    def _layer(self, x: Tensor, layer: int, mix: Callable[[Tensor, int, Any], Tensor], at: int, state: Any) -> Tensor:
+        """One layer with its two residual branches; x (n, d)."""
+        w = self.weights
+        x = x + mix(rms_norm(x, w[f"layer{layer}.norm1"]), at, state)
+        y = rms_norm(x, w[f"layer{layer}.norm2"])
+        return x.add_(gated_mlp(y, w[f"layer{layer}.mlp_in"], w[f"layer{layer}.mlp_out"]))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Logits (vocab,) f32 of a hidden row (1, d)."""
+        return (rms_norm(hidden, self.weights["final_norm"]) @ self.head)[0]

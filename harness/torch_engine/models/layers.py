@@ -1,0 +1,116 @@
+"""Small pieces that all layers share: norm, MLP, rotary positions, grouped attention over tiles."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harness.torch_engine.models.config import TILE, ModelConfig
+
+NORM_EPS = 1e-6
+NEG_INF = float("-inf")
+
+
+def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
+    """Root-mean-square norm over the last dimension; ``weight`` broadcasts against it."""
+    scale = torch.rsqrt((x * x).mean(-1, keepdim=True).add_(NORM_EPS))
+    return (x * scale).mul_(weight)
+
+
+def gated_mlp(x: Tensor, w_in: Tensor, w_out: Tensor) -> Tensor:
+    """SiLU-gated MLP: x (n, d), ``w_in`` (d, 2 ff) holds gate then up, ``w_out`` (ff, d)."""
+    gate, up = (x @ w_in).chunk(2, dim=-1)
+    return torch.nn.functional.silu(gate).mul_(up) @ w_out
+
+
+class Rope:
+    """Rotary positions (Su et al. 2021), rotate-half form, from a table over absolute positions."""
+
+    def __init__(self, config: ModelConfig, length: int, device: torch.device) -> None:
+        half = config.head_dim // 2
+        inverse = float(config.rope_base) ** (-np.arange(half, dtype=np.float64) / half)
+        angles = np.arange(length, dtype=np.float64)[:, None] * inverse[None, :]
+        # (length, 1, half): one row per position, shared by all heads
+        self.cos = _to(np.cos(angles), device)
+        self.sin = _to(np.sin(angles), device)
+
+    def rotate(self, x: Tensor, start: int) -> Tensor:
+        """Rotate x (n, heads, head_dim), whose rows sit at positions ``start`` and up."""
+        cos, sin = self.cos[start : start + x.shape[0]], self.sin[start : start + x.shape[0]]
+        low, high = x.chunk(2, dim=-1)
+        return torch.cat((low * cos - high * sin, high * cos + low * sin), dim=-1)
+
+
+def _to(values: np.ndarray[tuple[int, int], np.dtype[np.float64]], device: torch.device) -> Tensor:
+    return torch.from_numpy(values.astype(np.float32)[:, None, :].copy()).to(device)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
+    """Grouped softmax attention, written out so that every device runs the same formula.
+
+    Args:
+        q: (tiles, q_heads, queries, d), already scaled.
+        k: (tiles, kv_heads, keys, d).
+        v: (tiles, kv_heads, keys, d).
+        bias: (tiles, 1, queries, keys) with 0 or -inf, or None.
+
+    Returns:
+        (tiles, q_heads, queries, d).
+    """
+    tiles, q_heads, queries, width = q.shape
+    kv_heads, keys = k.shape[1], k.shape[2]
+    grouped = q.reshape(tiles, kv_heads, -1, width)
+    scores = torch.matmul(grouped, k.transpose(-1, -2))
+    if bias is not None:
+        scores.view(tiles, q_heads, queries, keys).add_(bias)
+    return torch.matmul(torch.softmax(scores, -1), v).view(tiles, q_heads, queries, width)
+
+
+def tile_queries(q: Tensor, tiles: int) -> Tensor:
+    """Queries (n, heads, d) to (tiles, heads, TILE, d); missing queries are zero and get dropped later."""
+    heads, width = q.shape[1:]
+    padded = q.new_zeros((tiles * TILE, heads, width))
+    padded[: q.shape[0]] = q
+    return padded.view(tiles, TILE, heads, width).transpose(1, 2)
+
+
+def untile(out: Tensor, count: int) -> Tensor:
+    """The first ``count`` rows of (tiles, heads, TILE, d) as (count, heads * d)."""
+    tiles, heads, _, width = out.shape
+    return out.transpose(1, 2).reshape(tiles * TILE, heads * width)[:count]
+
+
+def fill_windows(target: Tensor, rows: Tensor, offset: int) -> None:
+    """Give each query tile its own window of consecutive rows.
+
+    Args:
+        target: (tiles, heads, back * TILE + TILE, d), overwritten.
+        rows: (n, heads, d), the rows that exist.
+        offset: where the first row sits in the span that starts ``back`` tiles before the first
+            query tile; the span is zero elsewhere, so memory past the valid rows is never read.
+    """
+    tiles, heads, keys, width = target.shape
+    blocks = tiles - 1 + keys // TILE
+    span = target.new_zeros((blocks * TILE, heads, width))
+    span[offset : offset + rows.shape[0]] = rows
+    by_block = span.view(blocks, TILE, heads, width).transpose(1, 2)
+    for i in range(keys // TILE):
+        target[:, :, i * TILE : (i + 1) * TILE] = by_block[i : i + tiles]
+
+
+def causal_bias(shift: int, back: int, window: int | None, device: torch.device) -> Tensor:
+    """Bias (TILE, back * TILE + TILE) of a tile whose first query is ``shift`` into the tile.
+
+    Args:
+        shift: offset of the first query from the tile's start, 0..TILE-1.
+        back: whole tiles before the query tile that the keys begin with.
+        window: number of last keys a query sees, itself included, or None for all.
+        device: where the bias is made.
+    """
+    query = torch.arange(TILE, device=device)[:, None] + shift + back * TILE
+    key = torch.arange((back + 1) * TILE, device=device)[None, :]
+    seen = key <= query
+    if window is not None:
+        seen = seen & (key > query - window)
+    return torch.where(seen, 0.0, NEG_INF)

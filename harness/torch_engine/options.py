@@ -1,0 +1,124 @@
+"""What a caller may choose: of the engine once, and of each session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+from harness.torch_engine.errors import OptionError, UnsupportedError
+from harness.torch_engine.kv.types import KV_TYPES, RECURRENT_TYPES, dtype_of
+from harness.torch_engine.models.config import TILE
+
+POISONS = ("none", "zero", "nan", "noise")
+ROUTES = ("ar",)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineOptions:
+    """Choices that hold for all sessions of an engine."""
+
+    preset: str = "tiny"
+    """``tiny``, ``small`` or ``deep``."""
+    arch: str = "hybrid"
+    """``hybrid``, ``attention``, ``recurrent`` or ``sliding``."""
+    seed: int = 0
+    """Seed of the weights."""
+    device: str = "cpu"
+    """A torch device, like ``cpu``, ``cuda``, ``cuda:0`` or ``mps``; ROCm is ``cuda``."""
+    chunk: int = 8192
+    """Prefill chunk in tokens, a multiple of 64; prompts are cut at its multiples."""
+    max_seq_len: int = 32_768
+    """Tokens that a session's buffers hold, allocated at once."""
+    k_type: str = "f32"
+    """Element type of K rows."""
+    v_type: str = "f32"
+    """Element type of V rows."""
+    recurrent_type: str = "f32"
+    """Element type of the recurrent state between calls."""
+    cache_bytes: int = 1 << 30
+    """Byte budget of the session cache; 0 turns captures off."""
+    cache_entries: int = 1024
+    """Entry budget of the session cache; 0 turns captures off."""
+    memory_headroom: int = 0
+    """Bytes that the memory guard keeps free, where a memory query is given."""
+    threads: int = 1
+    """Intra-operation threads of the host."""
+    poison: str = "none"
+    """What unused memory holds: ``none`` leaves it, ``zero``, ``nan`` and ``noise`` fill it."""
+
+    def validate(self) -> None:
+        """Check every field.
+
+        Raises:
+            OptionError: the first field that is wrong, with what was expected.
+        """
+        dtype_of(self.k_type, KV_TYPES, what="k_type")
+        dtype_of(self.v_type, KV_TYPES, what="v_type")
+        dtype_of(self.recurrent_type, RECURRENT_TYPES, what="recurrent_type")
+        if self.poison not in POISONS:
+            raise OptionError(f"poison: expected one of {POISONS}, found {self.poison!r}")
+        for name in ("max_seq_len", "threads"):
+            _at_least(name, getattr(self, name), 1)
+        for name in ("cache_bytes", "cache_entries", "memory_headroom"):
+            _at_least(name, getattr(self, name), 0)
+        check_chunk(self.chunk)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionOptions:
+    """Choices of one session; each of them is part of the cache domain."""
+
+    chunk: int
+    """Prefill chunk in tokens, a multiple of 64."""
+    namespace: str = ""
+    """Sessions of different namespaces never share snapshots."""
+    route: str = "ar"
+    """How tokens are made; ``ar``, one after the other, is the only one."""
+    turns: bool = False
+    """Whether prompts are also cut after each ``turn_token``."""
+    turn_token: int | None = None
+    """The token that ends a turn; needed where ``turns`` is set."""
+
+    def validate(self) -> None:
+        """Check every field.
+
+        Raises:
+            OptionError: a value is out of range.
+            UnsupportedError: a route other than ``ar``.
+        """
+        check_chunk(self.chunk)
+        if self.route not in ROUTES:
+            raise UnsupportedError(f"route: expected one of {ROUTES}, found {self.route!r}")
+        if self.turns and self.turn_token is None:
+            raise OptionError("turn_token: expected a token id where turns is set, found none")
+
+
+def session_options(base: SessionOptions, overrides: dict[str, object]) -> SessionOptions:
+    """The base with overrides; giving a ``turn_token`` turns ``turns`` on unless it is given too.
+
+    Raises:
+        OptionError: an override that is no session option.
+    """
+    known = [field.name for field in fields(SessionOptions)]
+    for name in overrides:
+        if name not in known:
+            raise OptionError(f"session option: expected one of {known}, found {name!r}")
+    if overrides.get("turn_token") is not None:
+        overrides = {"turns": True} | overrides
+    changed = replace(base, **overrides)  # type: ignore[arg-type]
+    changed.validate()
+    return changed
+
+
+def check_chunk(chunk: int) -> None:
+    """A chunk is a positive multiple of the tile.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if chunk < TILE or chunk % TILE:
+        raise OptionError(f"chunk: expected a positive multiple of {TILE}, found {chunk}")
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise OptionError(f"{name}: expected at least {least}, found {value}")

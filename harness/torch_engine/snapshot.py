@@ -1,0 +1,298 @@
+"""Delta snapshots of a `StateLayout`: what one holds, and the primitives that take and put back.
+
+A snapshot copies every fixed part whole and, of each row stream, only the rows above its parent's
+end. Its bytes lie in one arena on the state's device, each piece aligned up to `PART_ALIGN` bytes.
+A chain root → leaf restores a state: the leaf's fixed parts and every link's rows.
+
+`Snapshotter` does the work in small methods, so that one step can be replaced and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from harness.torch_engine.errors import LayoutError, MissingError
+from harness.torch_engine.state import StateLayout, bytes_view, flip_bits
+
+PART_ALIGN = 256
+"""Alignment of every piece in an arena, in bytes."""
+METADATA_PART = "metadata"
+"""Name of part 0, which is bytes and not a tensor."""
+
+Pair = tuple[Tensor, Tensor]
+"""A copy to be made: destination, source."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FixedCopy:
+    """Where a fixed part lies in the arena."""
+
+    name: str
+    """The part's name."""
+    nbytes: int
+    """Its size in bytes."""
+    offset: int
+    """Its first byte in the arena."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Segment:
+    """Where the rows of one stream lie in the arena."""
+
+    name: str
+    """The stream's name."""
+    row_bytes: int
+    """Bytes of one row."""
+    start: int
+    """First row held; equals the parent's ``stop``."""
+    stop: int
+    """Row after the last one held."""
+    offset: int
+    """First byte in the arena."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the held rows."""
+        return (self.stop - self.start) * self.row_bytes
+
+
+Piece = FixedCopy | Segment
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    """One stored link. The arena is its own memory, never a view of live state."""
+
+    fixed: tuple[FixedCopy, ...]
+    """Fixed parts in the layout's order."""
+    segments: tuple[Segment, ...]
+    """One segment per row stream, in the layout's order; it may be empty."""
+    meta: bytes
+    """Part 0 at the time of capture."""
+    arena: Tensor = field(repr=False)
+    """(bytes,) u8 on the state's device."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that this link keeps allocated, metadata included."""
+        return int(self.arena.numel()) + len(self.meta)
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Bytes of the fixed parts alone."""
+        return sum(part.nbytes for part in self.fixed)
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """Fixed parts, then segments, in the order of the arena."""
+        return (*self.fixed, *self.segments)
+
+    def ends(self) -> tuple[int, ...]:
+        """Rows of each stream below which a child need not copy."""
+        return tuple(segment.stop for segment in self.segments)
+
+    def held(self, name: str) -> Tensor:
+        """The bytes (n,) u8 that this link holds of a part, as a live view of the arena.
+
+        Raises:
+            MissingError: the link has no such part.
+        """
+        pieces = self.pieces()
+        for piece in pieces:
+            if piece.name == name:
+                return self.arena[piece.offset : piece.offset + piece.nbytes]
+        names = [piece.name for piece in pieces]
+        raise MissingError(f"snapshot part: expected one of {names}, found {name!r}")
+
+
+def corrupted(snapshot: Snapshot, name: str, byte_offset: int, xor_mask: int) -> Snapshot:
+    """Flip bits of one stored byte, a negative control; returns the snapshot to keep.
+
+    Args:
+        snapshot: the link; its arena is changed in place.
+        name: a part's name, or `METADATA_PART`.
+        byte_offset: offset in the bytes that this link holds of the part.
+        xor_mask: 1..255.
+
+    Raises:
+        MissingError: no such part.
+        LayoutError: offset or mask out of range.
+    """
+    if name != METADATA_PART:
+        flip_bits(snapshot.held(name), byte_offset, xor_mask, where=name)
+        return snapshot
+    words = torch.frombuffer(bytearray(snapshot.meta), dtype=torch.uint8)
+    flip_bits(words, byte_offset, xor_mask, where=name)
+    return replace(snapshot, meta=bytes(words.tolist()))
+
+
+def _aligned(size: int) -> int:
+    return -(-size // PART_ALIGN) * PART_ALIGN
+
+
+class Snapshotter:
+    """Takes snapshots and puts them back. Stateless; every step is a method to override."""
+
+    def starts(self, layout: StateLayout, parent: Snapshot | None) -> tuple[int, ...]:
+        """First row to copy of each stream: the parent's end, or 0."""
+        return parent.ends() if parent is not None else (0,) * len(layout.rows)
+
+    def lines_up(self, parent: Snapshot, layout: StateLayout) -> bool:
+        """Whether a snapshot can be the parent of one taken of this layout now."""
+        if len(parent.segments) != len(layout.rows):
+            return False
+        pairs = zip(parent.segments, layout.rows, strict=True)
+        return all(s.row_bytes == r.row_bytes and s.stop <= r.rows for s, r in pairs)
+
+    def size(self, layout: StateLayout, starts: Sequence[int], meta: bytes) -> int:
+        """Bytes that `capture` will keep allocated."""
+        fixed, segments = self.pieces(layout, starts)
+        return self._arena_bytes(fixed, segments) + len(meta)
+
+    def capture(self, layout: StateLayout, meta: bytes, starts: Sequence[int]) -> Snapshot:
+        """Copy fixed parts whole and rows from ``starts`` on; the layout is only read.
+
+        Args:
+            layout: the live state.
+            meta: part 0.
+            starts: first row to copy of each stream.
+
+        Raises:
+            LayoutError: a start lies above the valid rows.
+        """
+        fixed, segments = self.pieces(layout, starts)
+        arena = self.allocate(self._arena_bytes(fixed, segments), self.device(layout))
+        snapshot = Snapshot(fixed=fixed, segments=segments, meta=meta, arena=arena)
+        pairs = self.fixed_pairs(snapshot, layout) + self.row_pairs(snapshot, layout)
+        self.copy([(stored, live) for live, stored in pairs])
+        return snapshot
+
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        """Validate everything, then copy a chain root → leaf into the layout's buffers.
+
+        Args:
+            chain: the links, root first.
+            layout: the destination, with the row counts that it is to have afterwards.
+
+        Returns:
+            Bytes copied.
+
+        Raises:
+            LayoutError: a part or link does not fit; nothing was touched.
+        """
+        self.validate(chain, layout)
+        pairs = self.fixed_pairs(chain[-1], layout)
+        for link in chain:
+            pairs += self.row_pairs(link, layout)
+        self.copy(pairs)
+        return sum(live.numel() * live.element_size() for live, _ in pairs)
+
+    def validate(self, chain: Sequence[Snapshot], layout: StateLayout) -> None:
+        """Every check of `restore`, without the copy."""
+        if not chain:
+            raise LayoutError("chain: expected at least one link, found none")
+        self.check_fixed(chain[-1], layout)
+        ends = [0] * len(layout.rows)
+        for depth, link in enumerate(chain):
+            self.check_segments(link, layout, ends, depth)
+            ends = list(link.ends())
+        for stream, end in zip(layout.rows, ends, strict=True):
+            if end != stream.rows:
+                raise LayoutError(f"{stream.name}: expected {stream.rows} rows, found {end}")
+
+    def check_fixed(self, leaf: Snapshot, layout: StateLayout) -> None:
+        """Number, names and sizes of the leaf's fixed parts equal the destination's."""
+        expected = [(part.name, part.nbytes) for part in layout.fixed]
+        found = [(part.name, part.nbytes) for part in leaf.fixed]
+        if expected != found:
+            raise LayoutError(f"fixed parts: expected {expected}, found {found}")
+
+    def check_segments(self, link: Snapshot, layout: StateLayout, ends: Sequence[int], depth: int) -> None:
+        """Count, names, row sizes and continuity of one link's segments."""
+        if len(link.segments) != len(layout.rows):
+            raise LayoutError(f"link {depth}: expected {len(layout.rows)} segments, found {len(link.segments)}")
+        for segment, stream, end in zip(link.segments, layout.rows, ends, strict=True):
+            where = f"link {depth}, {stream.name}"
+            if (segment.name, segment.row_bytes) != (stream.name, stream.row_bytes):
+                raise LayoutError(
+                    f"{where}: expected rows of {stream.row_bytes} bytes, found {segment.name} with {segment.row_bytes}"
+                )
+            if segment.start != end or segment.stop < segment.start:
+                raise LayoutError(f"{where}: expected rows from {end} on, found {segment.start}..{segment.stop}")
+            if segment.stop > stream.tensor.shape[0]:
+                raise LayoutError(f"{where}: expected at most {stream.tensor.shape[0]} rows, found {segment.stop}")
+
+    def pieces(self, layout: StateLayout, starts: Sequence[int]) -> tuple[tuple[FixedCopy, ...], tuple[Segment, ...]]:
+        """Pack fixed parts, then segments, each start aligned; no padding at the end."""
+        if len(starts) != len(layout.rows):
+            raise LayoutError(f"starts: expected {len(layout.rows)}, found {len(starts)}")
+        offset, fixed, segments = 0, [], []
+        for part in layout.fixed:
+            offset = _aligned(offset)
+            fixed.append(FixedCopy(name=part.name, nbytes=part.nbytes, offset=offset))
+            offset += part.nbytes
+        for stream, start in zip(layout.rows, starts, strict=True):
+            if not 0 <= start <= stream.rows:
+                raise LayoutError(f"{stream.name}: expected a start in 0..{stream.rows}, found {start}")
+            offset = _aligned(offset)
+            segment = Segment(
+                name=stream.name,
+                row_bytes=stream.row_bytes,
+                start=start,
+                stop=stream.rows,
+                offset=offset,
+            )
+            segments.append(segment)
+            offset += segment.nbytes
+        return tuple(fixed), tuple(segments)
+
+    def fixed_pairs(self, snapshot: Snapshot, layout: StateLayout) -> list[Pair]:
+        """(live, stored) for every fixed part."""
+        return [
+            (part.tensor, _typed(snapshot.arena, copy.offset, part.tensor))
+            for part, copy in zip(layout.fixed, snapshot.fixed, strict=True)
+            if copy.nbytes
+        ]
+
+    def row_pairs(self, snapshot: Snapshot, layout: StateLayout) -> list[Pair]:
+        """(live, stored) for every segment that holds rows."""
+        pairs = []
+        for stream, segment in zip(layout.rows, snapshot.segments, strict=True):
+            if segment.nbytes:
+                live = stream.tensor[segment.start : segment.stop]
+                pairs.append((live, _typed(snapshot.arena, segment.offset, live)))
+        return pairs
+
+    def allocate(self, size: int, device: torch.device) -> Tensor:
+        """Memory for one arena: (size,) u8, contents undefined."""
+        return torch.empty(size, dtype=torch.uint8, device=device)
+
+    def copy(self, pairs: Sequence[Pair]) -> None:
+        """Copy source to destination for all (destination, source) pairs, in few launches."""
+        if pairs:
+            torch._foreach_copy_([to for to, _ in pairs], [source for _, source in pairs])
+
+    def device(self, layout: StateLayout) -> torch.device:
+        """Where the arena lives: with the first part that is not on the host, else on the host."""
+        devices = [part.tensor.device for part in layout.parts()]
+        return next((d for d in devices if d.type != "cpu"), torch.device("cpu"))
+
+    def _arena_bytes(self, fixed: Sequence[FixedCopy], segments: Sequence[Segment]) -> int:
+        pieces: tuple[Piece, ...] = (*fixed, *segments)
+        return max((piece.offset + piece.nbytes for piece in pieces), default=0)
+
+
+def _typed(arena: Tensor, offset: int, like: Tensor) -> Tensor:
+    """The arena's bytes from ``offset`` on, seen with the type and shape of ``like``."""
+    size = like.numel() * like.element_size()
+    return arena[offset : offset + size].view(like.dtype).view(like.shape)
+
+
+def stored_bytes(snapshot: Snapshot, name: str) -> bytes:
+    """A copy of the bytes that a link holds of a part, or of its metadata."""
+    if name == METADATA_PART:
+        return snapshot.meta
+    return bytes(bytes_view(snapshot.held(name)).cpu().numpy().tobytes())

@@ -1,0 +1,174 @@
+"""The state of a session as labelled buffers: fixed parts and row streams.
+
+This is all that a snapshot knows about a model, so any torch model that can label its buffers can be
+snapshotted. Two rules make deltas right:
+
+1. a fixed part is overwritten in place; a snapshot copies it whole;
+2. a row stream only grows; a row below a boundary is never written again by the same prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from harness.torch_engine.errors import LayoutError, MissingError
+from harness.torch_engine.kv.types import element_type
+
+FAMILIES = ("kv", "index", "recurrent", "conv", "window", "logits", "sampler")
+HOST_LAYER = -1
+"""Layer number of parts that belong to no layer."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FixedPart:
+    """A buffer that is overwritten in place."""
+
+    name: str
+    """Unique in its layout, like ``layer0.recurrent``."""
+    family: str
+    """One of `FAMILIES`."""
+    layer: int
+    """Layer index from 0, or `HOST_LAYER`."""
+    element_type: str
+    """Name of the element type, like ``f32``."""
+    tensor: Tensor = field(repr=False)
+    """The live buffer, contiguous; never a copy."""
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self.tensor.numel() * self.tensor.element_size()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Dimensions in elements."""
+        return tuple(self.tensor.shape)
+
+    def valid(self) -> Tensor:
+        """A live view of what counts: all of it."""
+        return self.tensor
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowStream:
+    """An append-only buffer of rows."""
+
+    name: str
+    """Unique in its layout, like ``layer3.k``."""
+    family: str
+    """One of `FAMILIES`."""
+    layer: int
+    """Layer index from 0, or `HOST_LAYER`."""
+    element_type: str
+    """Name of the element type, like ``bf16``."""
+    tensor: Tensor = field(repr=False)
+    """The live buffer (capacity, *row shape), contiguous; rows from ``rows`` on mean nothing."""
+    rows: int
+    """Rows that are valid now."""
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return self.tensor[:1].numel() * self.tensor.element_size()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the valid rows."""
+        return self.rows * self.row_bytes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Dimensions of the valid rows in elements."""
+        return (self.rows, *self.tensor.shape[1:])
+
+    def valid(self) -> Tensor:
+        """A live view of the valid rows."""
+        return self.tensor[: self.rows]
+
+
+Part = FixedPart | RowStream
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StateLayout:
+    """All parts of a state in a fixed order: fixed parts first, then row streams."""
+
+    fixed: tuple[FixedPart, ...]
+    """Parts that a snapshot copies whole."""
+    rows: tuple[RowStream, ...]
+    """Parts that a snapshot copies above its parent's end."""
+
+    def parts(self) -> Iterator[Part]:
+        """Fixed parts, then row streams."""
+        yield from self.fixed
+        yield from self.rows
+
+    def part(self, name: str) -> Part:
+        """The part with a name.
+
+        Raises:
+            MissingError: no part has it.
+        """
+        for part in self.parts():
+            if part.name == name:
+                return part
+        raise MissingError(f"part: expected one of {[p.name for p in self.parts()]}, found {name!r}")
+
+    def signature(self) -> tuple[tuple[str, str, int, str], ...]:
+        """Name, kind, bytes (of the part or of one row) and element type of every part."""
+        fixed = tuple((p.name, "fixed", p.nbytes, p.element_type) for p in self.fixed)
+        return fixed + tuple((r.name, "rows", r.row_bytes, r.element_type) for r in self.rows)
+
+    def validate(self) -> None:
+        """Check names, families, types, contiguity and row counts.
+
+        Raises:
+            LayoutError: the first part that breaks a rule, by name.
+        """
+        names: set[str] = set()
+        for part in self.parts():
+            _check_part(part)
+            if part.name in names:
+                raise LayoutError(f"{part.name}: expected unique part names, found it twice")
+            names.add(part.name)
+        for stream in self.rows:
+            capacity = stream.tensor.shape[0]
+            if not 0 <= stream.rows <= capacity:
+                raise LayoutError(f"{stream.name}: expected 0..{capacity} rows, found {stream.rows}")
+
+
+def _check_part(part: Part) -> None:
+    """The rules that hold for a part alone."""
+    if part.family not in FAMILIES:
+        raise LayoutError(f"{part.name}: expected a family of {FAMILIES}, found {part.family!r}")
+    if part.element_type != element_type(part.tensor.dtype):
+        raise LayoutError(
+            f"{part.name}: expected element type {element_type(part.tensor.dtype)}, found {part.element_type!r}"
+        )
+    if not part.tensor.is_contiguous():
+        raise LayoutError(f"{part.name}: expected a contiguous buffer, found {part.tensor.stride()}")
+    if isinstance(part, RowStream) and part.tensor.dim() < 1:
+        raise LayoutError(f"{part.name}: expected (capacity, *row), found a scalar")
+
+
+def bytes_view(tensor: Tensor) -> Tensor:
+    """A flat live view of a contiguous tensor's bytes (u8)."""
+    return tensor.view(-1).view(torch.uint8) if tensor.numel() else tensor.new_empty(0, dtype=torch.uint8)
+
+
+def flip_bits(tensor: Tensor, byte_offset: int, xor_mask: int, *, where: str) -> None:
+    """XOR one byte of a contiguous tensor in place.
+
+    Raises:
+        LayoutError: the offset lies outside the tensor, or the mask is not in 1..255.
+    """
+    flat = bytes_view(tensor)
+    if not 0 <= byte_offset < flat.numel():
+        raise LayoutError(f"{where}: expected a byte offset below {flat.numel()}, found {byte_offset}")
+    if not 1 <= xor_mask <= 0xFF:
+        raise LayoutError(f"{where}: expected an XOR mask of 1..255, found {xor_mask}")
+    flat[byte_offset] = int(flat[byte_offset].item()) ^ xor_mask
