@@ -21,8 +21,24 @@ _LONGEST: Final = 4000
 _HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANK_LOOKALIKES: Final = frozenset("\u115f\u1160\u3164\uffa0\u034f\u17b4\u17b5\u00ad")
 _COMMAND_MARKS: Final = (("::", ": :"), ("##[", "# #["))
-_MARKDOWN: Final = re.compile(r"[\\`*_{}\[\]()<>#!|~@+=:$^-]|&(?=[#\w])|\bwww\.|^[0-9]+(?=[.)])|^\s+")
-_ENTITIES: Final = {"<": "&lt;", ">": "&gt;", "@": "&#64;", "&": "&amp;", "|": "&#124;", "#": "&#35;", ":": "&#58;"}
+_MARKDOWN: Final = re.compile(
+    r"[\\`*\[\]<>|~$]"  # active anywhere
+    r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"  # emphasis; harmless between two letters
+    r"|!(?=\[)|&(?=[#\w])|:(?=//)|\bwww\.|@(?=\S)|#(?=\d)"  # images, entities, links, mentions, references
+    r"|^\s+|^[#=+-]|(?<=^\d)[.)](?=\s|$)|(?<=^\d\d)[.)](?=\s|$)"  # what opens a block
+)
+_INSTEAD: Final = {
+    "<": "&lt;",
+    ">": "&gt;",
+    "|": "&#124;",
+    "&": "&amp;",
+    ":": "&#58;",
+    "www.": "www&#46;",
+    "@": "@ ",  # an entity would come back as a mention after rendering
+}
+_SAFE_CODE: Final = re.compile(
+    r"[A-Za-z0-9._/=,:;()%@\[\]+-](?:[A-Za-z0-9._/=,:;()%@\[\]+ -]*[A-Za-z0-9._/=,:;()%@\[\]+-])?"
+)
 
 
 def plain(text: object) -> str:
@@ -50,9 +66,6 @@ def code(text: object) -> str:
     return f"`{shown}`" if _SAFE_CODE.fullmatch(shown) else markdown(shown)
 
 
-_SAFE_CODE: Final = re.compile(r"[A-Za-z0-9._/=,\[\]+ -]*[A-Za-z0-9._/=,\[\]+-]")
-
-
 def json_bytes(value: object) -> bytes:
     """Return ``value`` as indented ASCII JSON with a line feed; keys stay in their order."""
     text = json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False)
@@ -67,10 +80,8 @@ def _visible(character: str) -> str:
 
 def _inactive(match: re.Match[str]) -> str:
     found = match[0]
-    if found == "www.":
-        return "www&#46;"
-    if found[0].isdigit():
-        return f"&#{ord(found[0])};{found[1:]}"
     if found.isspace():
         return ""
-    return _ENTITIES.get(found, f"\\{found}")
+    if found == "#" and match.start() > 0:
+        return "# "  # no reference to an issue
+    return _INSTEAD.get(found, f"\\{found}")

@@ -1,0 +1,189 @@
+"""Reports for a terminal: 80 columns, complete without colour, one verdict line at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from harness.reporting import escape
+from harness.reporting.tables import printed
+from harness.reporting.view import Badge, CertificateView, Fact, Head, Link, Matrix, Overview, Problem, Sheet, Tally
+from harness.reporting.words import RICH_STYLES, mark
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+_INDENT = 2
+
+
+def render_certificate(view: CertificateView, *, colour: bool, width: int = 80) -> str:
+    """Return one certificate for reading from top to bottom; the last line is its verdict."""
+    return printed(*_certificate(view), _verdict(view), colour=colour, width=width)
+
+
+def render_overview(overview: Overview, *, colour: bool, width: int = 80) -> str:
+    """Return one block per claim key and, as the last line, how many have which decision."""
+    parts: list[RenderableType] = [_line(overview.sentence), _blank()]
+    for row in overview.rows:
+        parts.append(_joined([_mark(row.overall), _line(f"{row.claim_key}  {row.title}", style="bold")]))
+        state = f"{mark(row.state).glyph} {mark(row.state).word}"
+        parts.append(_padded(f"{state}, {row.id[:12]} of {row.created[:10]}{_also(row.others)}"))
+        parts.append(_padded(f"cells: {row.cells}; comparisons equal: {row.comparisons}"))
+        parts.extend([_padded(row.headline)] if row.headline else [])
+    ending = _tallies(overview.tallies) if overview.rows else _line("no certificates")
+    return printed(*parts, _blank(), ending, colour=colour, width=width)
+
+
+def _certificate(view: CertificateView) -> Iterator[RenderableType]:
+    yield _line(view.title, style="bold")
+    yield _line(view.claim_key)
+    yield _joined([_mark(view.state), _line(f"certificate {view.id12} of {view.created[:10]}")])
+    if view.state_note:
+        yield _line(view.state_note, style="bold")
+    yield _badges(view.badges)
+    yield _blank()
+    yield _line(view.sentence)
+    yield from _section("May be claimed", _items(view.claims, "+") or [_padded("Nothing.")])
+    yield from _section("May not be claimed", _items(view.no_claims, "-"))
+    yield from _section("Matrix", [_matrix(view.matrix), _tallies(view.matrix.tallies)])
+    yield from _section("Failures and inconclusives", _problems(view.problems, view.problems_note))
+    yield from _section("Exactness", [_facts(view.exactness), *_sheet(view.comparisons)])
+    yield from _section("Turns", _sheet(view.timings))
+    yield from _section("Environment", [_facts(view.environment)])
+    yield from _section("History", [_history(view.history)])
+    yield from _section("Not covered, limits, trust", _items(view.limits, "-"))
+    yield from _section("Reproduce", [_padded(view.command), _facts(view.digests)])
+    yield _blank()
+
+
+def _verdict(view: CertificateView) -> RenderableType:
+    overall = next((badge.state for badge in view.badges if badge.name == "overall"), "error")
+    state = mark(view.state).word
+    return _joined([_mark(overall), _line(f"{view.claim_key} {view.id12} {state}")])
+
+
+def _section(title: str, parts: Sequence[RenderableType]) -> Iterator[RenderableType]:
+    yield _blank()
+    yield _line(title, style="bold underline")
+    yield from parts
+
+
+def _problems(problems: Sequence[Problem], note: str) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    for problem in problems:
+        what = f"{problem.cell} {problem.check} {problem.code}".rstrip()
+        parts.append(_joined([_mark(problem.state), _line(what)]))
+        parts.append(_padded(problem.reason, by=4))
+        if problem.observed or problem.limit:
+            parts.append(_padded(f"observed {problem.observed or '-'}, limit {problem.limit or '-'}", by=4))
+        parts.extend([_padded(problem.place, by=4)] if problem.place else [])
+    return [*parts, *([_padded(note)] if note else [])]
+
+
+def _matrix(matrix: Matrix) -> RenderableType:
+    heads = [Head(text=matrix.down), *(Head(text=column) for column in matrix.columns), Head(text="total", right=True)]
+    rows: list[list[RenderableType]] = [
+        [_line(row.label), *(_mark(cell.state) for cell in row.cells), _line(row.total)] for row in matrix.rows
+    ]
+    rows.append([_line("total"), *map(_line, matrix.totals), _line(matrix.total)])
+    return _grid(heads, rows)
+
+
+def _history(links: Sequence[Link]) -> RenderableType:
+    heads = ("certificate", "made", "state", "decision", "reason, change")
+    rows: list[list[RenderableType]] = [
+        [
+            _line(f"{link.id12}{' (this)' if link.here else ''}"),
+            _line(link.created[:10]),
+            _mark(link.state),
+            _mark(link.overall),
+            _line("; ".join(text for text in (link.reason, link.changed, link.dropped) if text) or "-"),
+        ]
+        for link in links
+    ]
+    return _grid([Head(text=head) for head in heads], rows)
+
+
+def _sheet(sheet: Sheet) -> list[RenderableType]:
+    note: list[RenderableType] = [_padded(sheet.note)] if sheet.note else []
+    if not sheet.rows:
+        return note
+    return [_grid(sheet.heads, [[_line(value) for value in row] for row in sheet.rows]), *note]
+
+
+def _grid(heads: Sequence[Head], rows: Sequence[Sequence[RenderableType]]) -> RenderableType:
+    from rich import box
+    from rich.table import Table
+
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for head in heads:
+        grid.add_column(_line(head.text), justify="right" if head.right else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*row)
+    return grid
+
+
+def _facts(facts: Sequence[Fact]) -> RenderableType:
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(width=_INDENT - 2 or None)
+    grid.add_column(max_width=26, overflow="fold")
+    grid.add_column(overflow="fold")
+    for fact in facts:
+        grid.add_row("", _line(fact.name), _line(fact.value))
+    return grid
+
+
+def _badges(badges: Sequence[Badge]) -> RenderableType:
+    pieces: list[Text] = []
+    for badge in badges:
+        pieces += [_line(f"{badge.name}"), _mark(badge.state), _line("  ")]
+    return _joined(pieces)
+
+
+def _tallies(tallies: Sequence[Tally]) -> RenderableType:
+    return _joined([piece for tally in tallies for piece in (_mark(tally.state), _line(f"{tally.count} "))])
+
+
+def _items(texts: Sequence[str], sign: str) -> list[RenderableType]:
+    from rich.table import Table
+
+    if not texts:
+        return []
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    for text in texts:
+        grid.add_row(f"  {sign}", _line(text))
+    return [grid]
+
+
+def _padded(text: str, *, by: int = _INDENT) -> RenderableType:
+    from rich.padding import Padding
+
+    return Padding(_line(text), (0, 0, 0, by))
+
+
+def _mark(state: str) -> Text:
+    shown = mark(state)
+    return _line(f"{shown.glyph} {shown.word}", style=RICH_STYLES[shown.tone])
+
+
+def _line(text: str, *, style: str = "") -> Text:
+    from rich.text import Text
+
+    return Text(escape.plain(text), style=style, overflow="fold")
+
+
+def _joined(pieces: Sequence[Text]) -> Text:
+    from rich.text import Text
+
+    return Text(" ").join(pieces)
+
+
+def _blank() -> Text:
+    return _line("")
+
+
+def _also(text: str) -> str:
+    return f"; {text}" if text else ""
