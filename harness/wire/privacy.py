@@ -1,0 +1,96 @@
+"""What must not enter a record: paths and names of a machine, its people, its secrets.
+
+The writer of evidence refuses such a record, and the gate looks again at what is committed. A finding names
+the field and the kind of thing, never the thing itself: the message must be fit for a log.
+
+Digests (64 hex), run ids (32 hex), versions and slugs pass. Identifiers that tell machines apart belong into
+a record only as salted hashes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+_PATTERNS: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
+    ("absolute path", re.compile(r"(?<![A-Za-z0-9_.\-)\]}#/:])/[A-Za-z0-9_.@+-]+/[A-Za-z0-9_.@+-]")),
+    (
+        "absolute path",
+        re.compile(r"(?<![A-Za-z0-9_.\-])/(?:home|root|Users|tmp|var|etc|usr|opt|mnt|srv|proc|sys|dev|private)\b"),
+    ),
+    ("absolute path", re.compile(r"(?<![A-Za-z0-9])[A-Za-z]:[\\/]{1,2}[A-Za-z0-9_.]")),
+    ("absolute path", re.compile(r"\\\\[A-Za-z0-9_.-]+\\|file://|(?<![A-Za-z0-9])~[A-Za-z0-9_-]*/")),
+    ("e-mail address", re.compile(r"[A-Za-z0-9_.+-]+@[A-Za-z0-9-]+\.[A-Za-z]{2,}")),
+    ("UUID", re.compile(r"(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")),
+    ("hardware address", re.compile(r"(?i)(?<![0-9a-f:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![0-9a-f:])")),
+    ("network address", re.compile(r"\b(?:192\.168|169\.254|127\.0)\.[0-9]{1,3}\.[0-9]{1,3}\b")),
+    ("token", re.compile(r"\b(?:gh[opsur]|github_pat|glpat|hf|sk|pk|xox[abprs])[_-][A-Za-z0-9_-]{16,}")),
+    ("token", re.compile(r"\bAKIA[0-9A-Z]{16}\b|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}|-----BEGIN ")),
+    ("token", re.compile(r"(?i)\b(?:password|passwd|secret|token|api[_-]?key|bearer)\b\s*[=: ]\s*[^\s,;]{6,}")),
+)
+_KEYS: Final = re.compile(
+    r"(?i)(?:^|[_.-])(?:serial|serial_?number|uuid|hostname|host_name|fqdn|user|username|user_name|login|home|cwd"
+    r"|ip|ip_address|mac_address|machine_id|boot_id)$"
+)
+_GENERIC: Final = frozenset({"root", "user", "admin", "ubuntu", "debian", "runner", "localhost", "linux", "build"})
+_LEAST: Final = 3
+
+
+def findings(value: object, names: Iterable[str] = ()) -> list[str]:
+    """Return every private thing in a document value as ``/path/inside: kind``, in document order.
+
+    Args:
+        value: Mappings, lists and scalars.
+        names: Names of this host and user. Ones that name nobody, like ``root``, are not looked for.
+    """
+    wanted = _names_pattern(names)
+    return [f"{path}: {kind}" for path, kind in _walk(value, "", wanted)]
+
+
+def text_kind(text: str, names: Iterable[str] = ()) -> str:
+    """Return what private thing a text holds; empty: none."""
+    return _kind(text, _names_pattern(names))
+
+
+def _names_pattern(names: Iterable[str]) -> re.Pattern[str] | None:
+    telling = sorted({name for name in names if len(name) >= _LEAST and name.lower() not in _GENERIC})
+    if not telling:
+        return None
+    joined = "|".join(re.escape(name) for name in telling)
+    return re.compile(rf"(?i)(?<![a-z0-9])(?:{joined})(?![a-z0-9])")
+
+
+def _walk(value: object, path: str, names: re.Pattern[str] | None) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        kind = _kind(value, names)
+        if kind:
+            yield path or "/", kind
+    elif isinstance(value, Mapping):
+        yield from _walk_mapping(value, path, names)
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _walk(item, f"{path}/{index}", names)
+
+
+def _walk_mapping(
+    value: Mapping[object, object], path: str, names: re.Pattern[str] | None
+) -> Iterator[tuple[str, str]]:
+    for key, item in value.items():
+        text = str(key)
+        kind = _kind(text, names)
+        # a key that is private itself is not repeated in the finding
+        inside = f"{path}/(a key)" if kind else f"{path}/{text}"
+        if kind:
+            yield inside, kind
+        if _KEYS.search(text) and isinstance(item, str) and item:
+            yield inside, "field that identifies a machine or person"
+        else:
+            yield from _walk(item, inside, names)
+
+
+def _kind(text: str, names: re.Pattern[str] | None) -> str:
+    for kind, pattern in _PATTERNS:
+        if pattern.search(text):
+            return kind
+    return "host or user name" if names is not None and names.search(text) else ""
