@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.errors import NothingToDoError
+from harness.model.evidence import Difference, Evidence, Header
+from harness.model.values import CellId, Phase, Sha256
+from harness.reporting import explain
+from harness.reporting.fault_kinds import likely_kinds
+
+CELL = CellId("A01[scale=16]")
+
+
+def located(**changes: object) -> Difference:
+    found = Difference(
+        cell=CELL,
+        check="warm",
+        phase=Phase.RESTORED,
+        part="layer3.delta",
+        family="recurrent",
+        layer=3,
+        element_type="f32",
+        byte=36,
+        row=0,
+        element=9,
+        reference="0000803f",
+        candidate="0100803f",
+        reference_value="1",
+        candidate_value="1.0000001",
+        differing_elements=1,
+        differing_rows=1,
+        last_row=0,
+        shape="single_bit",
+        parts_differing=3,
+    )
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
+def evidence(*observations: Difference) -> Evidence:
+    none = Sha256("0" * 64)
+    header = Header(
+        run_id="0" * 32,
+        created="2026-01-01T00:00:00Z",
+        suite="default",
+        scales=(16,),
+        selected=(CELL,),
+        scenario_id="A01",
+        procedure={},
+        procedure_digest=none,
+        target={},
+        environment={},
+        source={},
+    )
+    return Evidence(header=header, observations=observations, end=None, sha256=none, bytes=0)
+
+
+def test_a_place_names_part_row_element_both_values_and_how_many_more() -> None:
+    text = explain.place_in_words(located())
+
+    assert text == (
+        "layer3.delta (recurrent, layer 3), row 0, element 9: 1 (bytes 0000803f) expected, 1.0000001 (bytes 0100803f) "
+        "found; one single bit is flipped; 2 more parts differ too"
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ("shifted_by_3_rows", "the reference's rows stand 3 rows too late"),
+        ("shifted_by_-1_rows", "the reference's rows stand 1 row too early"),
+        ("other_part:layer2.k", "the candidate holds another part: layer2.k"),
+        ("a_new_word", "a new word"),
+    ],
+)
+def test_a_classification_is_said_in_words(shape: str, words: str) -> None:
+    assert explain.shape_in_words(shape) == words
+
+
+def test_a_lost_recurrent_state_looks_like_a_hybrid_that_fell_apart() -> None:
+    kinds = likely_kinds(located(shape="all_zero"))
+
+    assert kinds[0] == "K01"
+    assert "K03" in kinds
+
+
+def test_a_late_difference_without_a_pattern_may_be_another_numeric_path() -> None:
+    assert likely_kinds(located(phase=Phase.END, shape="scattered"))[0] == "K13"
+
+
+def test_moved_rows_look_like_a_wrong_count() -> None:
+    assert likely_kinds(located(family="kv", part="layer0.k", shape="shifted_by_1_rows"))[0] == "K02"
+
+
+def test_only_the_asked_cell_and_check_are_explained() -> None:
+    run = evidence(located(), located(check="fork"))
+
+    assert [one.title for one in explain.explain_evidence(run, check="fork")] == [
+        "A01[scale=16] fork: layer3.delta differs"
+    ]
+    with pytest.raises(NothingToDoError, match="there are: A01"):
+        explain.explain_evidence(run, check="other")
+
+
+def test_terminal_and_json_say_the_same() -> None:
+    found = explain.explain_evidence(evidence(located()))
+
+    shown = explain.render_terminal(found, colour=False)
+    data = json.loads(explain.render_json(found))
+
+    assert "one single bit is flipped" in shown
+    assert data["differences"][0]["facts"]["expected"] == "1 (bytes 0000803f)"
+    assert "1 (bytes 0000803f)" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def dump(path: Path, values: list[float]) -> Path:
+    path.write_bytes(struct.pack(f"<{len(values)}f", *values))
+    return path
+
+
+def test_two_dumps_are_compared_and_explained(tmp_path: Path) -> None:
+    values = [float(index) for index in range(100 * 64)]
+    changed = [*values]
+    changed[70 * 64 + 5] = -1.0
+
+    found = explain.explain_files(
+        dump(tmp_path / "a.bin", values), dump(tmp_path / "b.bin", changed), element_type="f32", shape=(100, 64)
+    )
+
+    assert found is not None
+    facts = {fact.name: fact.value for fact in found.facts}
+    assert facts["First row"] == "70"
+    assert facts["First element"] == "5"
+    assert facts["Elements differing"] == "1"
+
+
+def test_equal_dumps_have_nothing_to_explain(tmp_path: Path) -> None:
+    one = dump(tmp_path / "a.bin", [1.0, 2.0])
+
+    assert explain.explain_files(one, one, element_type="f32", shape=(2,)) is None
