@@ -1,0 +1,118 @@
+"""The child process that an engine lives in: ``python -m harness.engines.child <read fd> <write fd>``.
+
+Rules kept here:
+
+- Ctrl-C is the parent's business; this process ignores it.
+- When the parent is gone this process ends at once, also in the middle of an operation.
+- It leaves without running destructors of the engine: they may hang or crash, and nothing of them is judged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from harness.engines.channel import Channel, ChannelClosedError
+from harness.engines.serving import Server
+from harness.errors import ProtocolError, RefusedError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_ORPHANED = 3
+
+
+def main(reader: int, writer: int) -> None:
+    """Answer messages until the parent says ``quit`` or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        faulthandler.enable()
+    _leave_with_parent(reader)
+    channel = Channel(reader, writer)
+    server = Server()
+    with contextlib.suppress(ChannelClosedError):
+        while _serve_one(channel, server):
+            pass
+    _leave(0)
+
+
+def _serve_one(channel: Channel, server: Server) -> bool:
+    message = channel.receive()
+    number = message.body.get("id")
+    if message.body.get("op") == "quit":
+        channel.send({"id": number, "ok": {}})
+        return False
+    try:
+        result, frames = server.answer(message)
+    except Exception as error:  # noqa: BLE001 - whatever an engine raises is an answer
+        channel.send({"id": number, "error": _described(error)})
+    else:
+        _send_result(channel, number, result, frames)
+    return True
+
+
+def _send_result(channel: Channel, number: object, result: Mapping[str, object], frames: Sequence[Buffer]) -> None:
+    """Send a result; one that JSON cannot hold (a float type of some library, bytes) is an error of the seam."""
+    try:
+        channel.send({"id": number, "ok": result}, frames)
+    except TypeError as error:
+        channel.send({"id": number, "error": _described(ProtocolError(f"an answer cannot be written: {error}"))})
+
+
+def _described(error: Exception) -> dict[str, str]:
+    """Say what went wrong in words that the channel can carry."""
+    described = {"kind": "engine", "type": type(error).__name__, "code": "", "message": str(error)[:4000]}
+    if isinstance(error, RefusedError):
+        return {**described, "kind": "refused", "code": error.code, "message": error.message[:4000]}
+    if isinstance(error, ProtocolError):
+        return {**described, "kind": "protocol"}
+    if _lacks_memory(error):
+        return {**described, "kind": "memory"}
+    _log(error)
+    return described
+
+
+def _lacks_memory(error: Exception) -> bool:
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    words = str(error).lower()
+    return isinstance(error, RuntimeError) and ("can't allocate memory" in words or "out of memory" in words)
+
+
+def _log(error: Exception) -> None:
+    """Leave the trace in the log of the child, for whoever repairs the engine."""
+    import traceback
+
+    traceback.print_exception(error, file=sys.stderr)
+    sys.stderr.flush()
+
+
+def _leave_with_parent(reader: int) -> None:
+    """End this process as soon as the parent's end of the request pipe is closed."""
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(reader, 0)  # reports a hang-up only
+        with contextlib.suppress(OSError):
+            poll.poll()
+            _leave(_ORPHANED)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+def _leave(status: int) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,261 @@
+"""Engines and sessions of a child process, as typed objects on the parent's side."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from harness.engines.channel import Message
+from harness.engines.interface import Begun, Options
+from harness.engines.locating import Located, located_from
+from harness.engines.looking import row_from
+from harness.errors import ProtocolError
+from harness.model.evidence import PartRow
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+T = TypeVar("T")
+
+
+class Ask(Protocol):
+    """Sends one operation to the child that an object lives in; see :meth:`ChildProcess.ask`."""
+
+    def __call__(self, operation: str, fields: Mapping[str, object], frames: Sequence[Buffer] = ()) -> Message:
+        """Return the result of the operation."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timed(Generic[T]):
+    """What an engine call returned, and how long it took in the child, hashing left out."""
+
+    value: T
+    ns: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Look:
+    """The state of one session, looked at once."""
+
+    rows: Sequence[PartRow]
+    """The part table; empty where parts cannot be seen."""
+    logits: str
+    """SHA-256 of the pending logits; empty: none are valid or to be had."""
+    logits_finite: bool
+    position: int
+    kept: bool
+    """Whether the spool has all bytes that were to be kept."""
+
+
+class RemoteSession:
+    """A session in a child process. Every method raises as :meth:`ChildProcess.ask` does."""
+
+    def __init__(self, ask: Ask, number: int) -> None:
+        self._ask = ask
+        self._number = number
+
+    def begin(self, tokens: Sequence[int], *, cache: bool) -> Timed[Begun]:
+        """Begin a prompt."""
+        answer = self._call("begin", {"cache": cache}, [token_bytes(tokens)])
+        return Timed(value=_begun(answer), ns=number(answer, "ns"))
+
+    def extend(self, tokens: Sequence[int]) -> Timed[Begun]:
+        """Begin another turn on top of the present state."""
+        answer = self._call("extend", {}, [token_bytes(tokens)])
+        return Timed(value=_begun(answer), ns=number(answer, "ns"))
+
+    def prefill(self, upto: int) -> Timed[int]:
+        """Forward the prompt up to a position; the value is the tokens really forwarded."""
+        answer = self._call("prefill", {"upto": upto})
+        return Timed(value=number(answer, "forwarded"), ns=number(answer, "ns"))
+
+    def commit(self) -> Timed[None]:
+        """Publish the captures of the turn."""
+        return Timed(value=None, ns=number(self._call("commit", {}), "ns"))
+
+    def abandon(self) -> Timed[None]:
+        """Drop the captures of the turn."""
+        return Timed(value=None, ns=number(self._call("abandon", {}), "ns"))
+
+    def decode(self, count: int, sampler: Mapping[str, int]) -> Timed[Sequence[int]]:
+        """Decode tokens."""
+        answer = self._call("decode", {"count": count, "sampler": dict(sampler)})
+        return Timed(value=_integers(answer, "tokens"), ns=number(answer, "ns"))
+
+    def snapshot(self) -> Timed[str]:
+        """Take an explicit snapshot; the value is the engine's handle."""
+        answer = self._call("snapshot", {})
+        return Timed(value=_text(answer, "handle"), ns=number(answer, "ns"))
+
+    def restore(self, handle: str) -> Timed[Begun]:
+        """Restore an explicit snapshot."""
+        answer = self._call("restore", {"handle": handle})
+        return Timed(value=_begun(answer), ns=number(answer, "ns"))
+
+    def corrupt(self, part: str, byte: int, mask: int) -> None:
+        """Flip bits of a live part."""
+        self._call("corrupt", {"part": part, "byte": byte, "mask": mask})
+
+    def reset(self) -> Timed[None]:
+        """Make the session new again."""
+        return Timed(value=None, ns=number(self._call("reset", {}), "ns"))
+
+    def close(self) -> None:
+        """Close the session."""
+        self._call("close_session", {})
+
+    def look(self, *, spool: bool) -> Look:
+        """Hash every part and the logits.
+
+        Args:
+            spool: Also keep the bytes of every part in the spool.
+        """
+        answer = self._call("look", {"spool": spool})
+        return Look(
+            rows=[row_from(_mapping(row)) for row in _list(answer, "rows")],
+            logits=_text(answer, "logits"),
+            logits_finite=_flag(answer, "finite"),
+            position=number(answer, "position"),
+            kept=_flag(answer, "kept"),
+        )
+
+    def ship(self, part: str) -> bytearray:
+        """Return the bytes of a part as they are now."""
+        answer = self._call("ship", {"part": part})
+        if len(answer.frames) != 1:
+            raise ProtocolError(f"{part}: found {len(answer.frames)} frames; a part comes as one")
+        return answer.frames[0]
+
+    def dump(self, part: str, sha256: str) -> None:
+        """Keep one part in the spool, also above its budget."""
+        self._call("dump", {"part": part, "sha256": sha256})
+
+    def locate(self, part: str, sha256: str, *, live_is_reference: bool = False) -> Located:
+        """Compare a part, as it is now, with one in the spool.
+
+        Args:
+            part: Name of the live part.
+            sha256: Digest of the part in the spool.
+            live_is_reference: The spool holds the candidate's bytes instead of the reference's.
+        """
+        answer = self._call("locate", {"part": part, "sha256": sha256, "live_is_reference": live_is_reference})
+        return located_from(answer.body)
+
+    def _call(self, operation: str, fields: Mapping[str, object], frames: Sequence[Buffer] = ()) -> Message:
+        return self._ask(operation, {**fields, "session": self._number}, frames)
+
+
+class RemoteEngine:
+    """An engine in a child process. Every method raises as :meth:`ChildProcess.ask` does."""
+
+    def __init__(self, ask: Ask, number: int) -> None:
+        self._ask = ask
+        self._number = number
+
+    def open_session(self, options: Options) -> RemoteSession:
+        """Open a session."""
+        answer = self._call("open_session", {"options": dict(options)})
+        return RemoteSession(self._ask, number(answer, "session"))
+
+    def store(self) -> tuple[Sequence[Mapping[str, str | int | bool]], Mapping[str, int]]:
+        """List the snapshots held, and the counters."""
+        answer = self._call("store", {})
+        entries = [_facts(entry) for entry in _list(answer, "entries")]
+        counters = {name: _integer(value) for name, value in _mapping(answer.body.get("counters")).items()}
+        return entries, counters
+
+    def evict(self, count: int) -> int:
+        """Evict snapshots; return how many went."""
+        return number(self._call("evict", {"count": count}), "evicted")
+
+    def set_budget(self, budget: Mapping[str, int]) -> None:
+        """Change the budget of the store."""
+        self._call("set_budget", {"budget": dict(budget)})
+
+    def corrupt_handle(self, handle: str, part: str, byte: int, mask: int) -> None:
+        """Flip bits of a part in an explicit snapshot."""
+        self._call("corrupt_handle", {"handle": handle, "part": part, "byte": byte, "mask": mask})
+
+    def corrupt_store(self, key: str, part: str, byte: int, mask: int) -> None:
+        """Flip bits of a part in a stored snapshot."""
+        self._call("corrupt_store", {"key": key, "part": part, "byte": byte, "mask": mask})
+
+    def close(self) -> None:
+        """Close the engine and its sessions."""
+        self._call("close_engine", {})
+
+    def _call(self, operation: str, fields: Mapping[str, object]) -> Message:
+        return self._ask(operation, {**fields, "engine": self._number})
+
+
+def token_bytes(tokens: Sequence[int]) -> bytes:
+    """Return token ids as little-endian u32: what crosses the channel, and what a prompt digest is over."""
+    words = array("I", tokens)
+    if sys.byteorder == "big":
+        words.byteswap()
+    return words.tobytes()
+
+
+def number(answer: Message, key: str) -> int:
+    """Return an integer of an answer."""
+    return _integer(answer.body.get(key), key)
+
+
+def _begun(answer: Message) -> Begun:
+    schedule = _integers(answer, "schedule")
+    if any(earlier >= later for earlier, later in pairwise(schedule)):
+        raise ProtocolError(f"found the schedule {list(schedule)[:8]}; expected ascending ends of chunks")
+    begun = Begun(cached=number(answer, "cached"), restored_bytes=number(answer, "restored_bytes"), schedule=schedule)
+    if begun.cached < 0 or begun.restored_bytes < 0:
+        raise ProtocolError(f"found {begun.cached} cached tokens and {begun.restored_bytes} restored bytes")
+    return begun
+
+
+def _integers(answer: Message, key: str) -> Sequence[int]:
+    return [_integer(value, key) for value in _list(answer, key)]
+
+
+def _integer(value: object, key: str = "value") -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ProtocolError(f"{key}: found {value!r}; expected an integer")
+    return value
+
+
+def _text(answer: Message, key: str) -> str:
+    value = answer.body.get(key)
+    if not isinstance(value, str):
+        raise ProtocolError(f"{key}: found {value!r}; expected text")
+    return value
+
+
+def _flag(answer: Message, key: str) -> bool:
+    value = answer.body.get(key)
+    if not isinstance(value, bool):
+        raise ProtocolError(f"{key}: found {value!r}; expected true or false")
+    return value
+
+
+def _list(answer: Message, key: str) -> Sequence[object]:
+    value = answer.body.get(key)
+    if not isinstance(value, list):
+        raise ProtocolError(f"{key}: found {value!r}; expected a list")
+    return value
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise ProtocolError(f"found {value!r}; expected a mapping")
+    return value
+
+
+def _facts(value: object) -> Mapping[str, str | int | bool]:
+    facts = _mapping(value)
+    for name, fact in facts.items():
+        if not isinstance(fact, str | int):
+            raise ProtocolError(f"{name}: found {fact!r}; expected text, an integer, true or false")
+    return {name: fact for name, fact in facts.items() if isinstance(fact, str | int)}

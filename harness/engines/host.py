@@ -1,0 +1,315 @@
+"""The child processes of one target, from the parent's side.
+
+One child lives at a time. It is started when it is first needed, proves that it can hash, loads the adapter, and is
+replaced when it crashed, hung, ran out of memory or spoke nonsense; sessions and engines of the lost child are gone.
+What was done so that a child's digests can be believed is counted per child (:class:`Trust`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from harness.digest.parts import ALGORITHM, KNOWN_ANSWERS, KnownAnswer, known_buffer, part_digest
+from harness.engines import registry
+from harness.engines.channel import Message
+from harness.engines.client import Look, RemoteEngine, RemoteSession, number
+from harness.engines.interface import Options
+from harness.engines.process import ChildProcess, Limits
+from harness.engines.spool import DEFAULT_BUDGET
+from harness.errors import ProtocolError, UsageError
+from harness.model.evidence import Trust
+from harness.model.target import PathSet, Target, TargetFacts
+from harness.model.values import Capability, Observability, Sha256
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+BEST: Final = "best"
+"""Device name that stands for the first one that is there."""
+UNKNOWN: Final = "unknown"
+_NO_DIGEST: Final = Sha256("0" * 64)
+_EVERY: Final = 16
+_SHIPPED_AT_MOST: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostOptions:
+    """How the children of a target are treated."""
+
+    limits: Limits = field(default_factory=Limits)
+    hash_threads: int = 1
+    """Threads that hash the parts of one look."""
+    spool_budget: int = DEFAULT_BUDGET
+    """Bytes of reference parts kept for one cell; 0: none, a difference then costs another run of its reference."""
+    seed: int = 0
+    """Of the sample of parts that are shipped and hashed again."""
+    known_answers: Sequence[KnownAnswer] = KNOWN_ANSWERS
+    """Buffers that a child must hash rightly before it is used."""
+
+
+class EngineHost:
+    """Starts, asks and replaces the child process of one target. Use it as a context manager.
+
+    Args:
+        target: What to run; its adapter is looked up when the host starts.
+        folder: Run folder: takes ``child-<n>.log`` and, while a cell is open, the spool.
+        options: Limits, spool budget, hashing threads.
+    """
+
+    def __init__(self, target: Target, folder: Path, options: HostOptions | None = None) -> None:
+        self.target = target
+        self.options = options or HostOptions()
+        self._folder = folder
+        self._child: ChildProcess | None = None
+        self._children = 0
+        self._counts = [0, 0, 0]
+        self._trust: list[Trust] = []
+        self._spool: Path | None = None
+        self._looks = 0
+        self._load: Mapping[str, object] = {}
+        self._device = ""
+        self._absent = ""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What engines of this target declare."""
+        declared = self._load.get("capabilities")
+        return frozenset(Capability(str(name)) for name in declared) if isinstance(declared, list) else frozenset()
+
+    @property
+    def devices(self) -> Sequence[tuple[str, str]]:
+        """Devices as the adapter sees them: name, and why it is absent (empty: it can run)."""
+        told = self._load.get("devices")
+        return [(str(name), str(reason)) for name, reason in told] if isinstance(told, list) else []
+
+    @property
+    def device(self) -> str:
+        """The device that engines are opened on; empty where it is absent."""
+        return self._device
+
+    @property
+    def absent(self) -> str:
+        """Why the device of this target cannot run here; empty: it can."""
+        return self._absent
+
+    @property
+    def alive(self) -> bool:
+        """Whether a child is there to be asked."""
+        return self._child is not None and self._child.alive
+
+    def start(self) -> TargetFacts:
+        """Start a child, open an engine with the target's own options, and say who it is.
+
+        Where the device is absent no engine is opened: ``absent`` says why, and the facts hold what can be told
+        without it.
+
+        Raises:
+            UsageError: The adapter or the device is unknown.
+            EngineError: The child did not start, hashed wrongly, or the engine could not be opened.
+        """
+        registry.find(self.target.adapter, self.target.group)
+        self.ensure()
+        if self._absent:
+            return self._absent_facts()
+        answer = self._ask("open_engine", {"options": self.engine_options({})})
+        identity = _identity(answer)
+        sets = self._ask("subject", {"path_sets": identity["path_sets"]})
+        RemoteEngine(self._ask, number(answer, "engine")).close()
+        return self._facts(identity, sets)
+
+    def ensure(self) -> None:
+        """Start a child if none is alive.
+
+        Raises:
+            EngineError: It did not start, or hashed wrongly.
+        """
+        if self.alive:
+            return
+        self.discard()
+        self._children += 1
+        self._child = ChildProcess(self._folder / f"child-{self._children}.log")
+        try:
+            self._prove_hashing()
+            self._load = self._ask("load", {"adapter": self.target.adapter, "group": self.target.group}).body
+            self._choose_device()
+            self._tell_spool()
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """End the child, if there is one; what it did for trust is kept for :meth:`take_trust`."""
+        if self._child is None:
+            return
+        child, self._child = self._child, None
+        child.close()
+        known, checks, mismatches = self._counts
+        self._counts = [0, 0, 0]
+        self._trust.append(
+            Trust(
+                child=self._children,
+                hashed_by="host",
+                algorithm=ALGORITHM,
+                known_answers=known,
+                spot_checks=checks,
+                mismatches=mismatches,
+            )
+        )
+
+    def take_trust(self) -> Sequence[Trust]:
+        """Return one record for each child that ended since the last call."""
+        taken, self._trust = self._trust, []
+        return taken
+
+    def engine_options(self, options: Options) -> dict[str, str | int | bool]:
+        """Return the options that an engine is opened with: the target's, then ``options``, on the chosen device."""
+        return {**self.target.options, **options, "device": self._device}
+
+    def open_engine(self, options: Options) -> RemoteEngine:
+        """Open an engine; ``options`` win over the target's.
+
+        Raises:
+            EngineError: As :meth:`ChildProcess.ask`.
+        """
+        self.ensure()
+        answer = self._ask("open_engine", {"options": self.engine_options(options)})
+        return RemoteEngine(self._ask, number(answer, "engine"))
+
+    def look(self, session: RemoteSession, *, spool: bool = False) -> Look:
+        """Look at a session, and hash a seeded sample of its parts again on this side.
+
+        Args:
+            session: What to look at.
+            spool: Keep the bytes of every part for comparisons.
+
+        Raises:
+            EngineError: As :meth:`ChildProcess.ask`.
+        """
+        found = session.look(spool=spool)
+        self._looks += 1
+        draw = self._draw()
+        parts = [row for row in found.rows if 0 < row.bytes <= _SHIPPED_AT_MOST]
+        if parts and (draw % _EVERY == 0 or not self._counts[1]):
+            row = parts[(draw // _EVERY) % len(parts)]
+            self._counts[1] += 1
+            self._counts[2] += part_digest(session.ship(row.name)) != row.sha256
+        return found
+
+    def open_spool(self, folder: Path) -> None:
+        """Keep reference bytes in ``folder`` from here on, also in children to come."""
+        self._spool = folder
+        if self.alive:
+            self._tell_spool()
+
+    def close_spool(self) -> None:
+        """Stop keeping bytes; the folder is the caller's to remove."""
+        self._spool = None
+        if self.alive:
+            self._ask("spool", {"folder": "", "budget": 0})
+
+    def times(self) -> Mapping[str, int]:
+        """Return where the time of the present child went so far (``forward_ns``, ``look_ns``, …)."""
+        return {name: int(str(value)) for name, value in self._ask("times", {}).body.items()}
+
+    def close(self) -> None:
+        """End the child."""
+        self.discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ask(self, operation: str, fields: Mapping[str, object], frames: Sequence[Buffer] = ()) -> Message:
+        if self._child is None:
+            raise ProtocolError(f"{operation}: the child that this object lived in is gone")
+        limits = self.options.limits
+        seconds = {"hello": limits.start_s, "load": limits.start_s, "open_engine": limits.open_s}
+        return self._child.ask(operation, fields, frames, seconds=seconds.get(operation, limits.call_s))
+
+    def _prove_hashing(self) -> None:
+        answers = self.options.known_answers
+        buffers = [known_buffer(answer.seed, answer.size) for answer in answers]
+        told = self._ask("hello", {"threads": self.options.hash_threads}, buffers).body.get("digests")
+        wanted = [answer.sha256 for answer in answers]
+        if told != wanted:
+            raise ProtocolError("the child hashed a known buffer wrongly; nothing that it says can be believed")
+        self._counts[0] = len(wanted)
+
+    def _choose_device(self) -> None:
+        there = [name for name, reason in self.devices if not reason]
+        known = dict(self.devices)
+        asked = self.target.device
+        if asked == BEST:
+            self._device, self._absent = (there[0], "") if there else ("", "no device of this engine is there")
+        elif asked in known:
+            self._device, self._absent = ("", known[asked]) if known[asked] else (asked, "")
+        else:
+            raise UsageError(f"no device {asked!r} for {self.target.adapter}; known are: best, {', '.join(known)}")
+
+    def _tell_spool(self) -> None:
+        if self._spool is not None:
+            self._ask("spool", {"folder": str(self._spool), "budget": self.options.spool_budget})
+
+    def _draw(self) -> int:
+        """Return the next number of the seeded sample."""
+        text = f"{self.options.seed}:{self._children}:{self._looks}"
+        return int.from_bytes(sha256(text.encode()).digest()[:8], "big")
+
+    def _facts(self, identity: Mapping[str, object], sets: Message) -> TargetFacts:
+        told = sets.body.get("path_sets")
+        path_sets = [
+            PathSet(name=str(name), digest=Sha256(str(digest)), files=int(str(files)))
+            for name, digest, files in (told if isinstance(told, list) else ())
+        ]
+        return TargetFacts(
+            engine=str(identity["engine"]),
+            engine_version=str(identity["version"]),
+            model=str(identity["model"]),
+            model_digest=Sha256(str(identity["model_digest"])),
+            hw_class=str(identity["hw_class"]),
+            observability=Observability(str(identity["observability"])),
+            capabilities=sorted(self.capabilities),
+            identity=_plain(identity["facts"]),
+            device=_plain(identity["device"]),
+            path_sets=path_sets,
+        )
+
+    def _absent_facts(self) -> TargetFacts:
+        asked = "device" if self.target.device == BEST else self.target.device
+        return TargetFacts(
+            engine=self.target.adapter,
+            engine_version=UNKNOWN,
+            model=str(self.target.options.get("preset", UNKNOWN)),
+            model_digest=_NO_DIGEST,
+            hw_class=f"{asked.replace(':', '-')}-absent",
+            observability=Observability.PARTS if Capability.PARTS in self.capabilities else Observability.TOKENS,
+            capabilities=sorted(self.capabilities),
+            identity={},
+            device={"absent": self._absent},
+            path_sets=[],
+        )
+
+
+def _identity(answer: Message) -> Mapping[str, object]:
+    identity = answer.body.get("identity")
+    names = ("engine", "version", "model", "model_digest", "hw_class", "observability", "facts", "device", "path_sets")
+    if not isinstance(identity, dict) or any(name not in identity for name in names):
+        raise ProtocolError(f"found the identity {identity!r}; expected {', '.join(names)}")
+    if identity["observability"] not in frozenset(Observability):
+        raise ProtocolError(f"found the observability {identity['observability']!r}")
+    return identity
+
+
+def _plain(facts: object) -> Mapping[str, str | int | bool]:
+    if not isinstance(facts, dict) or not all(isinstance(fact, str | int) for fact in facts.values()):
+        raise ProtocolError("found facts that are not text, integers, true or false")
+    return {str(name): fact for name, fact in sorted(facts.items())}

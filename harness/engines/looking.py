@@ -1,0 +1,155 @@
+"""One look at a session, from inside the child process: views, digests, no copies.
+
+An adapter may be wrong: what it hands over is checked against its own words (unique names, metadata first, bytes
+that fit the shape) before anything is believed. A broken promise is a protocol error, not a difference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from harness.digest.parts import NotContiguousError, part_digest, part_digests
+from harness.engines.finite import all_finite
+from harness.engines.interface import Session, StatePart
+from harness.errors import ProtocolError
+from harness.model.evidence import PartRow
+from harness.model.values import Family, Sha256
+
+_WIDTHS: Final = {
+    **dict.fromkeys(("f64", "i64", "u64"), 8),
+    **dict.fromkeys(("f32", "i32", "u32"), 4),
+    **dict.fromkeys(("f16", "bf16", "i16", "u16"), 2),
+    **dict.fromkeys(("u8", "i8", "bool"), 1),
+}
+"""Bytes of one element, where elements have whole bytes; block formats are not in it."""
+_STREAMS: Final = ("fixed", "rows")
+_FAMILIES: Final = frozenset(Family)
+_LOGITS: Final = "f32"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Logits:
+    """The pending logits, seen once."""
+
+    sha256: str
+    """Empty: none are valid."""
+    finite: bool
+
+
+def part_views(parts: Sequence[StatePart]) -> Sequence[memoryview]:
+    """Return a flat view of the bytes of each part, after checking what the adapter says of it.
+
+    Raises:
+        ProtocolError: Something that the seam does not allow, with the part's name.
+    """
+    if parts and parts[0].name != Family.META:
+        raise ProtocolError(f"found {parts[0].name!r} as part 0; expected 'meta'")
+    if len({part.name for part in parts}) != len(parts):
+        raise ProtocolError("found a part name twice; expected unique names")
+    return [_view(part) for part in parts]
+
+
+def _view(part: StatePart) -> memoryview:
+    view = memoryview(part.data)
+    if not view.c_contiguous:
+        raise ProtocolError(f"{part.name}: found a buffer with gaps; expected C order without gaps")
+    if part.family not in _FAMILIES or part.stream not in _STREAMS:
+        raise ProtocolError(f"{part.name}: found family {part.family!r} and stream {part.stream!r}")
+    width = _WIDTHS.get(part.element_type)
+    if width is not None and math.prod(part.shape) * width != view.nbytes:
+        raise ProtocolError(
+            f"{part.name}: found {view.nbytes} bytes for shape {list(part.shape)} of {part.element_type}"
+        )
+    return view.cast("B") if view.nbytes else memoryview(b"")
+
+
+def part_rows(
+    parts: Sequence[StatePart], views: Sequence[memoryview], *, threads: int = 1
+) -> Sequence[Mapping[str, object]]:
+    """Hash every part; return one row per part, as :class:`harness.model.evidence.PartRow` has it.
+
+    Raises:
+        ProtocolError: A buffer cannot be hashed as it is.
+    """
+    try:
+        digests = part_digests(views, threads=threads)
+    except NotContiguousError as error:
+        raise ProtocolError(str(error)) from error
+    return [
+        {
+            "name": part.name,
+            "family": str(part.family),
+            "layer": part.layer,
+            "element_type": part.element_type,
+            "shape": [int(extent) for extent in part.shape],
+            "stream": part.stream,
+            "bytes": view.nbytes,
+            "sha256": sha256,
+        }
+        for part, view, sha256 in zip(parts, views, digests, strict=True)
+    ]
+
+
+def row_from(value: Mapping[str, object]) -> PartRow:
+    """Return the noun of a row that came over the channel.
+
+    Raises:
+        ProtocolError: A field is missing or has another type.
+    """
+    try:
+        name, family, element_type, stream, sha256 = (
+            _text(value[key]) for key in ("name", "family", "element_type", "stream", "sha256")
+        )
+        layer, size = _number(value["layer"]), _number(value["bytes"])
+        shape = value["shape"]
+        extents = [_number(extent) for extent in shape] if isinstance(shape, list) else [_number(shape)]
+    except (KeyError, TypeError) as error:
+        raise ProtocolError(f"found a part row that lacks something ({error})") from error
+    return PartRow(
+        name=name,
+        family=family,
+        layer=layer,
+        element_type=element_type,
+        shape=tuple(extents),
+        stream=stream,
+        bytes=size,
+        sha256=Sha256(sha256),
+    )
+
+
+def logits_of(session: Session, parts: Sequence[StatePart], *, element_type: str = _LOGITS) -> Logits:
+    """Hash the pending logits and look for infinities in them.
+
+    Args:
+        session: The session; synchronized already.
+        parts: Its parts: one of the family ``logits`` tells the element type.
+        element_type: What the logits are where no part tells.
+
+    Raises:
+        ProtocolError: The bytes are not a whole number of elements.
+    """
+    data = session.logits()
+    if data is None:
+        return Logits(sha256="", finite=True)
+    told = next((part.element_type for part in parts if part.family == Family.LOGITS), element_type)
+    view = memoryview(data)
+    flat = view.cast("B") if view.nbytes else memoryview(b"")
+    try:
+        return Logits(sha256=part_digest(flat), finite=all_finite(flat, told))
+    except ValueError as error:
+        raise ProtocolError(f"logits: {error}") from error
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} instead of text")
+    return value
+
+
+def _number(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{type(value).__name__} instead of an integer")
+    return value

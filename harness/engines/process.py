@@ -1,0 +1,200 @@
+"""One child process from the parent's side: started, asked, ended.
+
+How a child can end, and what that is called: by itself (crash), without an answer within the limit (hang, and the
+child is killed by its process id), without memory (it says so, or the system killed it), or with an answer that the
+seam does not know (protocol; the child is killed, since nothing it says can be trusted any more).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from harness.engines.channel import Channel, ChannelClosedError, Message
+from harness.errors import (
+    EngineCrashedError,
+    EngineError,
+    EngineHungError,
+    OutOfMemoryError,
+    ProtocolError,
+    RefusedError,
+    StorageError,
+)
+from harness.model.values import RefusalCode
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_GRACE_SECONDS: Final = 10.0
+_REFUSALS: Final = frozenset(RefusalCode)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """How long the parent waits for an answer."""
+
+    start_s: float = 180.0
+    """Until a new child has answered for the first time, and for loading an adapter."""
+    open_s: float = 600.0
+    """For loading a model."""
+    call_s: float = 900.0
+    """For any other operation; a full prefill is the longest."""
+
+
+class ChildProcess:
+    """A running child.
+
+    Args:
+        log: File that takes what the engine prints; appended to.
+
+    Raises:
+        StorageError: The log cannot be written.
+        EngineError: The process cannot be started.
+    """
+
+    def __init__(self, log: Path) -> None:
+        to_child, from_parent = os.pipe()
+        to_parent, from_child = os.pipe()
+        try:
+            self._process = _spawn(log, to_child, from_child)
+        except BaseException:
+            os.close(from_parent)
+            os.close(to_parent)
+            raise
+        finally:
+            os.close(to_child)
+            os.close(from_child)
+        self._channel = Channel(to_parent, from_parent)
+        self._asked = 0
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
+    def ask(
+        self, operation: str, fields: Mapping[str, object], frames: Sequence[Buffer] = (), *, seconds: float
+    ) -> Message:
+        """Send one operation and return its result.
+
+        Raises:
+            RefusedError: The engine refused, by name.
+            EngineError: The engine raised something else; the message begins with the type's name.
+            OutOfMemoryError: The child said that memory ran out, or was killed by the system.
+            EngineCrashedError: The child ended.
+            EngineHungError: No answer came in time; the child has been killed.
+            ProtocolError: The answer is none; the child has been killed.
+        """
+        self._asked += 1
+        try:
+            self._channel.send({**fields, "op": operation, "id": self._asked}, frames, seconds=seconds)
+            answer = self._channel.receive(seconds=seconds)
+            return self._result(answer)
+        except ChannelClosedError:
+            raise self._ended() from None
+        except TimeoutError:
+            self.kill()
+            raise EngineHungError(f"{operation}: no answer within {seconds:g} s; the child was ended") from None
+        except ProtocolError:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """End the process by its id, at once, and wait for it."""
+        if self.alive:
+            self._process.kill()
+        self._process.wait()
+        self._channel.close()
+
+    def close(self) -> None:
+        """Ask the process to end; kill it if it does not."""
+        if self.alive:
+            with contextlib.suppress(ChannelClosedError, TimeoutError, ProtocolError):
+                self._channel.send({"op": "quit", "id": 0}, seconds=_GRACE_SECONDS)
+                self._channel.receive(seconds=_GRACE_SECONDS)
+            self._channel.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_GRACE_SECONDS)
+        self.kill()
+
+    def _result(self, answer: Message) -> Message:
+        if answer.body.get("id") != self._asked:
+            raise ProtocolError(f"found an answer to {answer.body.get('id')!r}; expected one to {self._asked}")
+        error, result = answer.body.get("error"), answer.body.get("ok")
+        if isinstance(error, dict):
+            raise _raised(error)
+        if not isinstance(result, dict):
+            raise ProtocolError("found an answer with neither a result nor an error")
+        return Message(body=result, frames=answer.frames)
+
+    def _ended(self) -> EngineError:
+        """Return the error that says how a child ended whose pipe is closed."""
+        try:
+            status = self._process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return ProtocolError("the child closed its pipe and went on; it was ended")
+        self._channel.close()
+        if status == -signal.SIGKILL:
+            return OutOfMemoryError("SIGKILL: the child was killed from outside, as the system does without memory")
+        return EngineCrashedError(f"the child ended ({ended_by(status)})", status=status)
+
+
+def ended_by(status: int) -> str:
+    """Return the name of the signal, or ``exit_<status>``."""
+    if status >= 0:
+        return f"exit_{status}"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal_{-status}"
+
+
+def _spawn(log: Path, to_child: int, from_child: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-P", "-m", "harness.engines.child", str(to_child), str(from_child)]
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=(to_child, from_child),
+                env=_environment(),
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise StorageError(f"the child of an engine could not be started: {error.strerror}") from error
+
+
+def _environment() -> dict[str, str]:
+    """Return this environment, with this process's import path: parent and child import the same files."""
+    path = [entry or str(Path.cwd()) for entry in sys.path]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), "PYTHONUNBUFFERED": "1"}
+
+
+def _raised(error: Mapping[str, object]) -> EngineError:
+    kind, name, message = (str(error.get(key, "")) for key in ("kind", "type", "message"))
+    if kind == "refused":
+        code = str(error.get("code", ""))
+        if code not in _REFUSALS:
+            return ProtocolError(f"found a refusal with the code {code!r}; known are {sorted(_REFUSALS)}")
+        return RefusedError(code, message)
+    if kind == "memory":
+        return OutOfMemoryError(f"{name}: {message}")
+    if kind == "engine":
+        return EngineError(f"{name}: {message}")
+    return ProtocolError(message or "found an error of no known kind")
