@@ -5,7 +5,7 @@ on the dumped part prints the same digits. Nothing is copied: a buffer that woul
 become contiguous is refused, since the copy would hide what the engine really holds.
 
 ``hashlib`` releases the interpreter lock while it hashes, so threads share the parts of a state:
-the largest first, small ones in batches. The digests do not depend on the number of threads.
+the largest first, small ones all in one piece. The digests do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ALGORITHM: Final = "sha256-part-v1"
 """The id that every record of a part digest names."""
 
-_BATCH_BYTES: Final = 1 << 20
+_LARGE_BYTES: Final = 1 << 16
 _MASK: Final = 2**64 - 1
 
 
@@ -65,18 +65,27 @@ def part_digests(buffers: Sequence[Buffer], *, threads: int = 1) -> list[str]:
         NotContiguousError: As :func:`part_digest`; no digest is returned then.
     """
     if threads <= 1 or len(buffers) <= 1:
-        return [part_digest(buffer) for buffer in buffers]
+        return _in_turn(buffers)
     sizes = [memoryview(buffer).nbytes for buffer in buffers]
-    if sum(sizes) < 2 * _BATCH_BYTES:
+    batches = _batches(sizes)
+    if len(batches) == 1:
+        return _in_turn(buffers)
+    return _shared(buffers, batches, threads)
+
+
+def _in_turn(buffers: Sequence[Buffer]) -> list[str]:
+    """Hash in this thread; the plain call costs least and says no to all but flat buffers."""
+    try:
+        return [state.hexdigest() for state in map(sha256, buffers)]
+    except BufferError:
         return [part_digest(buffer) for buffer in buffers]
-    return _shared(buffers, _batches(sizes), threads)
 
 
 def _shared(buffers: Sequence[Buffer], batches: Sequence[list[int]], threads: int) -> list[str]:
     from concurrent.futures import ThreadPoolExecutor
 
     def hashed(batch: list[int]) -> list[str]:
-        return [part_digest(buffers[index]) for index in batch]
+        return _in_turn([buffers[index] for index in batch])
 
     found = [""] * len(buffers)
     with ThreadPoolExecutor(max_workers=min(threads, len(batches))) as pool:
@@ -87,16 +96,15 @@ def _shared(buffers: Sequence[Buffer], batches: Sequence[list[int]], threads: in
 
 
 def _batches(sizes: Sequence[int]) -> list[list[int]]:
-    """Put part numbers into batches of about ``_BATCH_BYTES``, the largest parts first."""
-    batches: list[list[int]] = []
-    room = 0
-    for index in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
-        if not batches or room < sizes[index]:
-            batches.append([])
-            room = _BATCH_BYTES
-        batches[-1].append(index)
-        room -= sizes[index]
-    return batches
+    """Divide the parts into pieces of work: large ones alone, largest first; all small ones last.
+
+    Small parts stay together, since two threads that hash them fight for the interpreter lock
+    between any two and end up slower than one.
+    """
+    order = sorted(range(len(sizes)), key=lambda number: -sizes[number])
+    large = [[index] for index in order if sizes[index] >= _LARGE_BYTES]
+    small = [index for index in order if sizes[index] < _LARGE_BYTES]
+    return [*large, small] if small else large
 
 
 def root(table: Sequence[object]) -> str:

@@ -1,0 +1,1 @@
+"""Benchmarks: ratios in one process, never absolute times. Run one as ``python -m benchmarks.<name>``."""

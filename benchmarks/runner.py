@@ -1,0 +1,193 @@
+"""One way to measure: everything in one process, in turn, as ratios to a named reference.
+
+Cases run A B C A B C after a warm-up round, so that a slow minute of the machine hits all of them.
+The ratio of a case is the median of its per-round ratios; absolute times are information only.
+A goal is met by that median. The load before and after and the thread settings are recorded, and
+a threaded case that did not get its processor time is void, not slow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+LEAST_PROCESSOR_SHARE = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """A demand on the ratio of one case to the reference."""
+
+    case: str
+    time_at_most: float = 0.0
+    """Time of the case divided by that of the reference; 0: no such demand."""
+    speed_at_least: float = 0.0
+    """Time of the reference divided by that of the case; 0: no such demand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What one case took. Times are seconds of one call."""
+
+    case: str
+    median_s: float
+    min_s: float
+    max_s: float
+    gb_per_s: float
+    """Bytes of the group by the median time; 0 where the group has no size."""
+    time_ratio: float
+    """Median over the rounds of: time of this case by time of the reference."""
+    processor_share: float
+    """Median over the rounds of: processor time by (wall time and threads)."""
+    verdict: str
+    """``met``, ``missed``, ``void`` or nothing where there is no goal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Cases over the same work, one of them the reference."""
+
+    title: str
+    cases: Mapping[str, Callable[[], object]]
+    reference: str
+    size: int = 0
+    """Bytes that each call goes through; 0 where that has no meaning."""
+    goals: Sequence[Goal] = ()
+    threads: Mapping[str, int] = field(default_factory=dict)
+    """Threads of a case; 1 where it is not named."""
+    check: Callable[[Mapping[str, object]], None] | None = None
+    """Gets every result of the warm-up and raises if a case computes something wrong."""
+
+
+def run_group(group: Group, *, repeats: int) -> list[Row]:
+    """Warm up, check the results, measure in turn, and judge."""
+    results = {name: call() for name, call in group.cases.items()}
+    if group.check is not None:
+        group.check(results)
+    del results
+    wall: dict[str, list[float]] = {name: [] for name in group.cases}
+    processor: dict[str, list[float]] = {name: [] for name in group.cases}
+    for _ in range(repeats):
+        for name, call in group.cases.items():
+            began, used = time.perf_counter(), time.process_time()
+            call()
+            processor[name].append(time.process_time() - used)
+            wall[name].append(time.perf_counter() - began)
+    return [_row(group, name, wall, processor[name]) for name in group.cases]
+
+
+def _row(group: Group, name: str, wall: Mapping[str, list[float]], processor: Sequence[float]) -> Row:
+    times = wall[name]
+    pairs = zip(times, wall[group.reference], strict=True)
+    ratio = statistics.median(mine / other for mine, other in pairs)
+    threads = group.threads.get(name, 1)
+    shares = (used / (took * threads) for used, took in zip(processor, times, strict=True))
+    share = statistics.median(shares)
+    median = statistics.median(times)
+    return Row(
+        case=name,
+        median_s=median,
+        min_s=min(times),
+        max_s=max(times),
+        gb_per_s=group.size / median / 1e9,
+        time_ratio=ratio,
+        processor_share=share,
+        verdict=_verdict(group, name, ratio, share if threads > 1 else 1.0),
+    )
+
+
+def _verdict(group: Group, name: str, ratio: float, share: float) -> str:
+    goals = [goal for goal in group.goals if goal.case == name]
+    if not goals:
+        return ""
+    met = all(
+        (not goal.time_at_most or ratio <= goal.time_at_most)
+        and (not goal.speed_at_least or 1 / ratio >= goal.speed_at_least)
+        for goal in goals
+    )
+    if met:
+        return "met"
+    return "void" if share < LEAST_PROCESSOR_SHARE else "missed"
+
+
+def _goal_text(group: Group, name: str) -> str:
+    texts = []
+    for goal in group.goals:
+        if goal.case == name and goal.time_at_most:
+            texts.append(f"time <= {goal.time_at_most:g}x")
+        if goal.case == name and goal.speed_at_least:
+            texts.append(f"speed >= {goal.speed_at_least:g}x")
+    return ", ".join(texts)
+
+
+def print_group(group: Group, rows: Sequence[Row]) -> None:
+    """Print one table."""
+    print(f"\n{group.title}  (reference: {group.reference})")
+    heads = ("case", "median ms", "min", "max", "GB/s", "time x", "speed x", "goal", "verdict")
+    print("{:34}{:>11}{:>10}{:>10}{:>8}{:>8}{:>9}  {:16}{}".format(*heads))
+    for row in rows:
+        times = (1e3 * value for value in (row.median_s, row.min_s, row.max_s))
+        numbers = "{:>11.3f}{:>10.3f}{:>10.3f}".format(*times)
+        ratios = f"{row.gb_per_s:>8.2f}{row.time_ratio:>8.3f}{1 / row.time_ratio:>9.3f}"
+        print(f"{row.case:34}{numbers}{ratios}  {_goal_text(group, row.case):16}{row.verdict}")
+
+
+def machine_facts() -> dict[str, object]:
+    """Return what a reader needs to judge the figures; no names of hosts or people."""
+    variables = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "processors": len(os.sched_getaffinity(0)),
+        "thread_variables": {name: os.environ.get(name, "") for name in variables},
+    }
+
+
+def load() -> list[float]:
+    """Return the load averages over 1, 5 and 15 minutes."""
+    return [round(value, 2) for value in os.getloadavg()]
+
+
+class MakeGroups(Protocol):
+    """Makes the groups of one benchmark."""
+
+    def __call__(self, *, quick: bool) -> Sequence[Group]:
+        """Return the groups; ``quick`` asks for small sizes."""
+        ...
+
+
+def main(groups: MakeGroups, arguments: Sequence[str] | None = None) -> int:
+    """Run groups, print tables, optionally write JSON; 1 if a goal was missed.
+
+    Args:
+        groups: Makes the groups.
+        arguments: Command line without the program; that of the process by default.
+    """
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures")
+    options = parser.parse_args(arguments)
+    before = load()
+    tables: list[dict[str, object]] = []
+    missed = False
+    for group in groups(quick=options.quick):
+        rows = run_group(group, repeats=options.repeats)
+        print_group(group, rows)
+        missed = missed or any(row.verdict == "missed" for row in rows)
+        tables.append({"title": group.title, "rows": [asdict(row) for row in rows]})
+    machine, after = machine_facts(), load()
+    print(f"\nload before {before}, after {after}; {machine}")
+    record = {"machine": machine, "load": [before, after], "groups": tables}
+    if options.json is not None:
+        options.json.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n")
+    return 1 if missed else 0
