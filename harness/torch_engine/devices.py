@@ -53,6 +53,11 @@ def synchronize(device: torch.device) -> None:
         torch.mps.synchronize()
 
 
+def sorts_stably(device: torch.device) -> bool:
+    """Whether a stable sort keeps equal elements in order there; not relied on for mps."""
+    return device.type != "mps"
+
+
 def device_facts(device: torch.device) -> dict[str, str]:
     """Name, architecture, memory and versions of a device, all strings.
 
@@ -144,4 +149,4 @@ def _runtime(device: torch.device) -> str:
         return f"hip {torch.version.hip}" if torch.version.hip else f"cuda {torch.version.cuda}"
     if device.type == "mps":
         return f"metal on macos {platform.mac_ver()[0]}"
-    return f"mkl {int(torch.backends.mkl.is_available())}, {torch.get_num_threads()} threads"
+    return "mkl" if torch.backends.mkl.is_available() else "no mkl"  # type: ignore[no-untyped-call]

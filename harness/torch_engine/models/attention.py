@@ -7,7 +7,6 @@ that. Prefill tiles are `TILE` tokens at absolute positions; in decode a tile is
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -20,10 +19,16 @@ from harness.torch_engine.models.layers import (
     attend,
     causal_bias,
     fill_windows,
+    scale_queries,
     tile_queries,
     untile,
 )
-from harness.torch_engine.models.selection import eligible_blocks, pick_blocks, score_tiles
+from harness.torch_engine.models.selection import (
+    eligible_blocks,
+    pick_blocks,
+    pick_for_token,
+    score_tiles,
+)
 
 
 @dataclass(slots=True)
@@ -48,10 +53,9 @@ class SparseAttention:
 
     def __init__(self, config: ModelConfig, weights: dict[str, Tensor], rope: Rope) -> None:
         self.config = config
-        self.w_in = weights["w_in"]
+        self.w_in = scale_queries(config, weights["w_in"])
         self.w_out = weights["w_out"]
         self.rope = rope
-        self.scale = 1.0 / math.sqrt(config.head_dim)
         self.causal = causal_bias(0, 1, None, self.w_in.device)
 
     def prefill(self, x: Tensor, start: int, state: AttentionState) -> Tensor:
@@ -64,8 +68,10 @@ class SparseAttention:
         q, index_query = self._project(x, start, state)
         low = max(0, start // TILE * TILE - TILE)
         k, v = state.k[low : state.kv_rows].float(), state.v[low : state.kv_rows].float()
-        chosen, _ = self._choose(index_query, start // TILE * TILE, 1, state)
-        if chosen is not None:
+        blocks = self._eligible(start // TILE * TILE, state)
+        if blocks:
+            picks = min(self.config.top_blocks, blocks)
+            chosen = pick_for_token(index_query, state.pooled[:blocks], picks)
             k = torch.cat((self._blocks(state.k, chosen), k))
             v = torch.cat((self._blocks(state.v, chosen), v))
         out = attend(q[None].transpose(1, 2), k[None].transpose(1, 2), v[None].transpose(1, 2), None)
@@ -79,7 +85,7 @@ class SparseAttention:
         qk, v, index_query, index_key = (x @ self.w_in).split_with_sizes(sizes, dim=-1)
         qk = self.rope.rotate(qk.reshape(count, heads, c.head_dim), start)
         self.append(qk[:, c.q_heads :], v.reshape(count, c.kv_heads, c.head_dim), index_key, state)
-        return qk[:, : c.q_heads] * self.scale, index_query
+        return qk[:, : c.q_heads], index_query
 
     def append(self, k: Tensor, v: Tensor, index_key: Tensor, state: AttentionState) -> None:
         """Write the rows of new tokens, and the pooled rows of blocks that they complete."""
@@ -106,12 +112,16 @@ class SparseAttention:
         v = self._keys(state.v, state.kv_rows, base, tiles, chosen)
         return untile(attend(tile_queries(q, tiles), k, v, bias), count)
 
+    def _eligible(self, tile_start: int, state: AttentionState) -> int:
+        """Blocks that the tile at ``tile_start`` may choose from."""
+        return min(eligible_blocks(tile_start, TILE, self.config.pool), state.pooled_rows)
+
     def _choose(
         self, leading: Tensor, base: int, tiles: int, state: AttentionState
     ) -> tuple[Tensor | None, Tensor | None]:
         """Blocks (tiles, picks) and their usability, or None where no block is eligible."""
         pool = self.config.pool
-        blocks = min(eligible_blocks(base + (tiles - 1) * TILE, TILE, pool), state.pooled_rows)
+        blocks = self._eligible(base + (tiles - 1) * TILE, state)
         if blocks == 0:
             return None, None
         scores = score_tiles(leading, state.pooled[:blocks], base, TILE, pool, TILE)

@@ -14,7 +14,7 @@ from torch import Tensor
 from harness.torch_engine.models.attention import SparseAttention
 from harness.torch_engine.models.config import TILE, ModelConfig
 from harness.torch_engine.models.delta import GatedDelta
-from harness.torch_engine.models.layers import Rope, gated_mlp, rms_norm
+from harness.torch_engine.models.layers import Rope, UnitNorm, fold_norm, gated_mlp
 from harness.torch_engine.models.sliding import SlidingAttention
 from harness.torch_engine.weights import WeightSpec
 
@@ -83,20 +83,31 @@ def panels(start: int, end: int, panel: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
+def _mlp(layer: int, weights: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """Both MLP matrices of a layer, the norm folded into the first."""
+    mlp_in = fold_norm(weights[f"layer{layer}.norm2"], weights[f"layer{layer}.mlp_in"])
+    return mlp_in, weights[f"layer{layer}.mlp_out"]
+
+
 class Decoder:
     """Weights of a model on one device, and the forward passes over a session's state."""
 
     def __init__(self, config: ModelConfig, weights: dict[str, Tensor], length: int) -> None:
         self.config = config
-        self.weights = weights
         self.embed = weights["embed"]
-        self.head = self.embed.T if config.tied_head else weights["head"]
+        self.unit = UnitNorm(self.embed.device)
         self.rope = Rope(config, length, self.embed.device)
-        self.mixers = [self._mixer(i) for i in range(len(config.layers))]
+        layers = range(len(config.layers))
+        self.mixers = [self._mixer(i, weights) for i in layers]
+        self.mlps = [_mlp(i, weights) for i in layers]
+        head = self.embed.T if config.tied_head else weights["head"]
+        self.head = fold_norm(weights["final_norm"], head)
 
-    def _mixer(self, layer: int) -> Mixer:
+    def _mixer(self, layer: int, weights: dict[str, Tensor]) -> Mixer:
+        """A layer's mixer, its norm folded into the input projection."""
         prefix = f"layer{layer}.mixer."
-        own = {k.removeprefix(prefix): v for k, v in self.weights.items() if k.startswith(prefix)}
+        own = {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
+        own["w_in"] = fold_norm(weights[f"layer{layer}.norm1"], own["w_in"])
         kind = self.config.layers[layer]
         if kind == "delta":
             return GatedDelta(self.config, own)
@@ -123,11 +134,10 @@ class Decoder:
 
     def _layer(self, x: Tensor, layer: int, mix: Callable[[Tensor, int, Any], Tensor], at: int, state: Any) -> Tensor:
         """One layer with its two residual branches; x (n, d)."""
-        w = self.weights
-        x = x + mix(rms_norm(x, w[f"layer{layer}.norm1"]), at, state)
-        y = rms_norm(x, w[f"layer{layer}.norm2"])
-        return x.add_(gated_mlp(y, w[f"layer{layer}.mlp_in"], w[f"layer{layer}.mlp_out"]))
+        x = x + mix(self.unit(x), at, state)
+        mlp_in, mlp_out = self.mlps[layer]
+        return x.add_(gated_mlp(self.unit(x), mlp_in, mlp_out))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits (vocab,) f32 of a hidden row (1, d)."""
-        return (rms_norm(hidden, self.weights["final_norm"]) @ self.head)[0]
+        return (self.unit(hidden) @ self.head)[0]

@@ -17,9 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad, silu, softplus
 
 from harness.torch_engine.models.config import TILE, ModelConfig
-from harness.torch_engine.models.layers import rms_norm
-
-L2_EPS = 1e-6
+from harness.torch_engine.models.layers import UnitNorm
 
 
 @dataclass(slots=True)
@@ -44,9 +42,15 @@ class GatedDelta:
         self.conv = weights["conv"]  # (kernel, conv_dim)
         self.decay = -torch.exp(weights["a_log"])  # (value_heads,)
         self.dt_bias = weights["dt_bias"]
-        self.norm = weights["norm"]
-        self.groups = config.delta_value_heads // config.delta_key_heads
-        self.upper = torch.ones((TILE, TILE), device=self.w_in.device).triu()
+        self.norm = weights["norm"] * math.sqrt(config.delta_dim)
+        device = self.w_in.device
+        self.unit = UnitNorm(device)
+        self.upper = torch.ones((TILE, TILE), device=device).triu()
+        hk, groups = config.delta_key_heads, config.delta_value_heads // config.delta_key_heads
+        # (2 hk, 1): queries are scaled, keys are not; each is then repeated for its value heads
+        scale = torch.tensor([1.0 / math.sqrt(config.delta_dim)] * hk + [1.0] * hk, device=device)
+        self.qk_scale = scale[:, None]
+        self.repeats = torch.arange(2 * hk, device=device).repeat_interleave(groups)
 
     def prefill(self, x: Tensor, start: int, state: DeltaState) -> Tensor:  # noqa: ARG002 - same call for all layers
         """Forward x (n, d) on top of the state and return (n, d)."""
@@ -61,8 +65,7 @@ class GatedDelta:
     def step(self, x: Tensor, start: int, state: DeltaState) -> Tensor:  # noqa: ARG002 - same call for all layers
         """Forward one token x (1, d) by the recurrence and return (1, d)."""
         q, k, v, z, beta, g = self._inputs(x, state)
-        memory = state.recurrent.float()
-        memory = memory * torch.exp(g).view(-1, 1, 1)
+        memory = state.recurrent.float() * torch.exp(g).view(-1, 1, 1)
         key, query = k.transpose(0, 1), q.transpose(0, 1)  # (heads, 1, Dk)
         error = (v.transpose(0, 1) - torch.bmm(key, memory)) * beta.view(-1, 1, 1)
         memory = torch.baddbmm(memory, key.transpose(1, 2), error)
@@ -76,10 +79,8 @@ class GatedDelta:
         mixed, z, b, a = (x @ self.w_in).split_with_sizes([c.conv_dim, hv * dim, hv, hv], dim=-1)
         mixed = silu(self._convolve(mixed, state))
         qk = mixed[:, : 2 * hk * dim].reshape(count, 2 * hk, dim)
-        qk = qk * torch.rsqrt((qk * qk).sum(-1, keepdim=True).add_(L2_EPS))
-        q, k = qk[:, :hk] * (1.0 / math.sqrt(dim)), qk[:, hk:]
-        if self.groups > 1:
-            q, k = q.repeat_interleave(self.groups, 1), k.repeat_interleave(self.groups, 1)
+        qk = self.unit(qk).mul_(self.qk_scale).index_select(1, self.repeats)
+        q, k = qk[:, :hv], qk[:, hv:]
         v = mixed[:, 2 * hk * dim :].reshape(count, hv, dim)
         g = softplus(a + self.dt_bias) * self.decay
         return q, k, v, z.reshape(count, hv, dim), torch.sigmoid(b), g
@@ -127,7 +128,7 @@ class GatedDelta:
 
     def _output(self, out: Tensor, z: Tensor) -> Tensor:
         """Norm per head, gate, project: out and z (n, heads, Dv) to (n, d)."""
-        return (rms_norm(out, self.norm) * silu(z)).reshape(z.shape[0], -1) @ self.w_out
+        return (self.unit(out).mul_(self.norm) * silu(z)).reshape(z.shape[0], -1) @ self.w_out
 
 
 def _tiled(x: Tensor, tiles: int) -> Tensor:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -12,10 +15,25 @@ NORM_EPS = 1e-6
 NEG_INF = float("-inf")
 
 
-def rms_norm(x: Tensor, weight: Tensor) -> Tensor:
-    """Root-mean-square norm over the last dimension; ``weight`` broadcasts against it."""
-    scale = torch.rsqrt((x * x).mean(-1, keepdim=True).add_(NORM_EPS))
-    return (x * scale).mul_(weight)
+class UnitNorm:
+    """x / (‖x‖ + eps) over the last dimension.
+
+    With a weight times sqrt(width) this is a root-mean-square norm whose eps sits outside the root;
+    that weight is folded into the matrix that follows, see `fold_norm`.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.eps = torch.tensor(NORM_EPS, device=device)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Same shape as x."""
+        size: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        return x / size.add_(self.eps)
+
+
+def fold_norm(weight: Tensor, matrix: Tensor) -> Tensor:
+    """Rows of ``matrix`` (d, out) times ``weight`` (d,) times sqrt(d); elementwise, so exact alike."""
+    return matrix * (weight * math.sqrt(weight.shape[0]))[:, None]
 
 
 def gated_mlp(x: Tensor, w_in: Tensor, w_out: Tensor) -> Tensor:
@@ -28,22 +46,30 @@ class Rope:
     """Rotary positions (Su et al. 2021), rotate-half form, from a table over absolute positions."""
 
     def __init__(self, config: ModelConfig, length: int, device: torch.device) -> None:
-        half = config.head_dim // 2
-        inverse = float(config.rope_base) ** (-np.arange(half, dtype=np.float64) / half)
+        self.half = config.head_dim // 2
+        inverse = float(config.rope_base) ** (-np.arange(self.half, dtype=np.float64) / self.half)
         angles = np.arange(length, dtype=np.float64)[:, None] * inverse[None, :]
-        # (length, 1, half): one row per position, shared by all heads
-        self.cos = _to(np.cos(angles), device)
-        self.sin = _to(np.sin(angles), device)
+        cos, sin = np.cos(angles), np.sin(angles)
+        # (length, 1, head_dim): one row per position, shared by all heads
+        self.cos = _to(np.concatenate((cos, cos), 1), device)
+        self.sin = _to(np.concatenate((-sin, sin), 1), device)
 
     def rotate(self, x: Tensor, start: int) -> Tensor:
         """Rotate x (n, heads, head_dim), whose rows sit at positions ``start`` and up."""
-        cos, sin = self.cos[start : start + x.shape[0]], self.sin[start : start + x.shape[0]]
-        low, high = x.chunk(2, dim=-1)
-        return torch.cat((low * cos - high * sin, high * cos + low * sin), dim=-1)
+        end = start + x.shape[0]
+        turned = torch.roll(x, self.half, -1)
+        return (x * self.cos[start:end]).addcmul_(turned, self.sin[start:end])
 
 
-def _to(values: np.ndarray[tuple[int, int], np.dtype[np.float64]], device: torch.device) -> Tensor:
+def _to(values: npt.NDArray[np.float64], device: torch.device) -> Tensor:
     return torch.from_numpy(values.astype(np.float32)[:, None, :].copy()).to(device)
+
+
+def scale_queries(config: ModelConfig, w_in: Tensor) -> Tensor:
+    """The input projection with its query columns, which come first, times 1 / sqrt(head_dim)."""
+    scaled = w_in.clone()
+    scaled[:, : config.q_heads * config.head_dim] *= 1.0 / math.sqrt(config.head_dim)
+    return scaled
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:

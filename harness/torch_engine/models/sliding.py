@@ -6,7 +6,6 @@ token at position p sits in slot p modulo ``window``.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +18,7 @@ from harness.torch_engine.models.layers import (
     attend,
     causal_bias,
     fill_windows,
+    scale_queries,
     tile_queries,
     untile,
 )
@@ -41,10 +41,9 @@ class SlidingAttention:
 
     def __init__(self, config: ModelConfig, weights: dict[str, Tensor], rope: Rope) -> None:
         self.config = config
-        self.w_in = weights["w_in"]
+        self.w_in = scale_queries(config, weights["w_in"])
         self.w_out = weights["w_out"]
         self.rope = rope
-        self.scale = 1.0 / math.sqrt(config.head_dim)
         self.back = config.window // TILE
         self.causal = self._causal(0)
 
@@ -77,7 +76,7 @@ class SlidingAttention:
         qk, v = (x @ self.w_in).split_with_sizes([heads * c.head_dim, c.kv_heads * c.head_dim], dim=-1)
         qk = self.rope.rotate(qk.reshape(count, heads, c.head_dim), start)
         v = v.reshape(count, c.kv_heads, c.head_dim)
-        return qk[:, : c.q_heads] * self.scale, qk[:, c.q_heads :], v
+        return qk[:, : c.q_heads], qk[:, c.q_heads :], v
 
     def append(self, k: Tensor, v: Tensor, state: SlidingState) -> None:
         """Put the last ``window`` of the new rows into their slots."""
