@@ -13,8 +13,13 @@ Rules kept here:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+CLAIM_KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:/[a-z0-9][a-z0-9._+-]*){2}")
+"""What a claim key looks like: three steps of a path that leads nowhere else."""
 
 State = str
 """Value of an outcome, a decision or a certificate state."""
