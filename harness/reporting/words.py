@@ -30,6 +30,7 @@ MARKS: Final[Mapping[str, Mark]] = {
     "not_supported": Mark(word="not supported", glyph="○", tone="quiet"),
     "excluded": Mark(word="excluded", glyph="∅", tone="quiet"),
     "not_evaluated": Mark(word="not evaluated", glyph="·", tone="quiet"),
+    "absent": Mark(word="absent", glyph="?", tone="warn"),
     "current": Mark(word="CURRENT", glyph="●", tone="good"),
     "superseded": Mark(word="SUPERSEDED", glyph="◌", tone="warn"),
     "withdrawn": Mark(word="WITHDRAWN", glyph="✗", tone="bad"),
