@@ -101,13 +101,19 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Turn:
-    """``turn``: what one run, resume or extend step did and took. Durations are monotonic ns, without hashing."""
+    """``turn``: what one run, resume or extend step did and took. Durations are monotonic ns, without hashing.
+
+    A ``resume`` counts only what it forwarded itself: ``cached`` is 0, ``prefilled`` runs from ``until`` on. An
+    ``extend`` starts from the present position: that is its ``cached``, and ``prompt_tokens`` is that position plus
+    the new tokens.
+    """
 
     cell: CellId
     arm: str
     rep: int
     label: str
     prompt_tokens: int
+    """Length of the whole prompt, also where the turn stopped before its end."""
     prompt_digest: Sha256
     """SHA-256 of the little-endian u32 token ids."""
     cached: int

@@ -24,7 +24,7 @@ from harness.model.values import (
 
 Scalar = str | int | bool
 Coords = Mapping[str, Scalar]
-"""Axis name to the label of its value in this cell, in declared order; ``scale`` is first."""
+"""Axis name to the label of its value in this cell, in the order of the names; ``scale`` is first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,7 +121,7 @@ class Step:
     decode: int = 0
     """Tokens to decode after the prefill (or in all, for ``decode``)."""
     sampler: Mapping[str, int] = field(default_factory=dict)
-    """Empty: greedy. Else ``temperature_ppm``, ``top_k``, ``top_p_ppm``, ``seed``."""
+    """Empty: greedy. Else ``temperature_ppm``, ``top_k``, ``top_p_ppm``, ``seed``, ``repetition_ppm``, …"""
     end: TurnEnd = TurnEnd.COMMIT
     until: int | None = None
     """Stop the prefill at this position (a chunk boundary) and leave the turn open."""
@@ -129,7 +129,8 @@ class Step:
     options: Mapping[str, Scalar] = field(default_factory=dict)
     """Session options that differ from the engine's (chunk, namespace, route, turns, …)."""
     target: Mapping[str, Scalar] = field(default_factory=dict)
-    """``corrupt``: ``where`` (live, handle, store), ``boundary``, ``part`` (name or family), ``byte``, ``mask``."""
+    """``corrupt``: ``where`` (live, handle, store), ``boundary``, ``part`` (name or family), ``byte``, ``mask``; or, in
+    place of the last three, ``damage``: a named damage to the geometry of a stored snapshot."""
     count: int = 0
     """``evict``: how many; -1 clears."""
     budget: Mapping[str, int | str] = field(default_factory=dict)

@@ -9,7 +9,7 @@ Sha256 = NewType("Sha256", str)
 """64 lower-case hex digits. The algorithm is SHA-256 wherever this type stands."""
 
 CellId = NewType("CellId", str)
-"""Like ``A16[scale=16,at=end+1]``: scenario id, then every axis in declared order."""
+"""Like ``A16[scale=16,at=end+1]``: scenario id, ``scale``, then every axis in the order of its name."""
 
 ClaimKey = NewType("ClaimKey", str)
 """``<scenario>/<engine>-<model>/<hw_class>``, a slug path that is also the certificate's folder."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from enum import Enum
-from functools import cache
 from typing import Any, Final, get_type_hints
 
 from harness.errors import InvalidDocumentError
@@ -78,7 +77,7 @@ def row_to_mapping(row: PartRow) -> dict[str, object]:
 
 def _plain_fields(noun: Record | PartRow) -> dict[str, object]:
     found: dict[str, object] = {}
-    for name, default in _shape(type(noun)):
+    for name, default in _SHAPES[type(noun)]:
         value = getattr(noun, name)
         if value != default or type(value) is not type(default):
             plain = _plain(value)
@@ -87,8 +86,7 @@ def _plain_fields(noun: Record | PartRow) -> dict[str, object]:
     return found
 
 
-@cache
-def _shape(noun: Any) -> tuple[tuple[str, object], ...]:
+def _shape(noun: type[Record | PartRow]) -> tuple[tuple[str, object], ...]:
     """Names of a noun's fields with their defaults (an empty list or mapping for a factory)."""
     return tuple((field.name, _default(field.default, field.default_factory)) for field in fields(noun))
 
@@ -113,7 +111,7 @@ def _plain(value: object) -> object:
 
 
 def _build(noun: type[Record], value: Mapping[str, object], where: str) -> Record:
-    readers = _readers(noun)
+    readers = _READERS[noun]
     known = {name: readers[name](item) for name, item in value.items() if name in readers}
     try:
         return noun(**known)
@@ -121,8 +119,7 @@ def _build(noun: type[Record], value: Mapping[str, object], where: str) -> Recor
         raise InvalidDocumentError(f"a {noun.__name__} lacks fields ({error})", where=where) from None
 
 
-@cache
-def _readers(noun: Any) -> Mapping[str, Any]:
+def _field_readers(noun: type[Record]) -> Mapping[str, Any]:
     hints = get_type_hints(noun)
     return {field.name: _reader(field.name, hints[field.name]) for field in fields(noun)}
 
@@ -146,3 +143,7 @@ def _row(value: Mapping[str, Any]) -> PartRow:
 
 def _frozen(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
+
+
+_SHAPES: Final = {noun: _shape(noun) for noun in (*TYPES.values(), PartRow)}
+_READERS: Final = {noun: _field_readers(noun) for noun in TYPES.values()}

@@ -1,0 +1,105 @@
+"""Arms and steps of one cell: from resolved values to nouns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from harness.deriving.lengths import Scaling, is_length, length, optional_length
+from harness.deriving.node import Node
+from harness.model.scenario import Arm, Scalar, Step, StepKind, TurnEnd
+from harness.model.values import ArmRole, Capability
+
+_FLIP_KEYS: Final = ("part", "byte", "mask")
+
+
+def parse_arm(node: Node, scaling: Scaling) -> Arm:
+    """Return an arm with all its steps.
+
+    Raises:
+        InvalidScenarioError: A value is not what its field allows, or two steps share a label.
+    """
+    steps = tuple(_step(step, number, scaling) for number, step in enumerate(node.child("steps").elements(), start=1))
+    labels = [step.label for step in steps]
+    for label in labels:
+        if labels.count(label) > 1:
+            node.fail(f"found label {label!r} twice; labels are unique in an arm")
+    return Arm(
+        id=node.child("id").text(),
+        role=node.child("role").choice(ArmRole),
+        steps=steps,
+        engine=options(node.child("engine"), scaling) if "engine" in node else {},
+        requires=capabilities(node),
+    )
+
+
+def capabilities(node: Node) -> tuple[Capability, ...]:
+    """Return the ``requires`` of an arm or a procedure."""
+    if "requires" not in node:
+        return ()
+    return tuple(element.choice(Capability) for element in node.child("requires").elements())
+
+
+def options(node: Node, scaling: Scaling) -> Mapping[str, Scalar]:
+    """Return engine or session options; lengths become tokens."""
+    return {
+        name: length(value, scaling) if is_length(value) else value.scalar() for name, value in sorted(node.items())
+    }
+
+
+def _step(node: Node, number: int, scaling: Scaling) -> Step:
+    found = list(node.items())
+    if len(found) != 1:
+        node.fail(f"found {len(found)} kinds in one step; allowed is one")
+    name, fields = found[0]
+    if name not in {str(kind) for kind in StepKind}:
+        node.fail(f"found the step {name!r}; allowed are {', '.join(StepKind)}")
+    kind = StepKind(name)
+    tokens = fields.optional_integer("count", 0)
+    return Step(
+        kind=kind,
+        label=fields.optional_text("as", f"{kind}-{number}"),
+        session=fields.optional_text("session", "main"),
+        prompt=fields.child("prompt").text() if "prompt" in fields else None,
+        cache=fields.optional_flag("cache"),
+        decode=tokens if kind is StepKind.DECODE else fields.optional_integer("decode", 0),
+        sampler=_integers(fields, "sampler"),
+        end=fields.child("end").choice(TurnEnd) if "end" in fields else TurnEnd.COMMIT,
+        until=optional_length(fields, "until", scaling),
+        handle=fields.child("handle").text() if "handle" in fields else None,
+        options=options(fields.child("options"), scaling) if "options" in fields else {},
+        target=_target(fields, scaling) if kind is StepKind.CORRUPT else {},
+        count=tokens if kind is StepKind.EVICT else 0,
+        budget=_budget(fields) if kind is StepKind.BUDGET else {},
+        may_refuse=fields.optional_flag("may_refuse"),
+    )
+
+
+def _integers(fields: Node, key: str) -> Mapping[str, int]:
+    return {name: value.integer() for name, value in sorted(fields.child(key).items())} if key in fields else {}
+
+
+def _target(fields: Node, scaling: Scaling) -> Mapping[str, Scalar]:
+    keys = ("damage",) if "damage" in fields else _FLIP_KEYS
+    target = {key: fields.child(key).scalar() for key in ("where", *keys)}
+    if "damage" in target and target["where"] != "store":
+        fields.fail("found a damage to something else than the store; allowed are part, byte and mask there")
+    if target["where"] == "store":
+        target["boundary"] = length(fields.child("boundary"), scaling)
+    if target["where"] == "handle" and "handle" not in fields:
+        fields.fail("found no handle; a corruption of a handle names it")
+    return target
+
+
+def _budget(fields: Node) -> Mapping[str, int | str]:
+    budget: dict[str, int | str] = {}
+    for key in ("bytes", "entries", "times", "plus"):
+        if key in fields:
+            budget[key] = fields.child(key).integer()
+    if "of" in fields:
+        budget["of"] = fields.child("of").text()
+    if ("times" in budget) != ("of" in budget):
+        fields.fail("found only one of 'times' and 'of'; they belong together")
+    if not budget or ("bytes" in budget and "times" in budget):
+        fields.fail("allowed are 'bytes' and 'entries', or 'times' and 'of' with 'plus' and 'entries'")
+    return budget

@@ -1,0 +1,60 @@
+"""Which looks a step leaves behind, and which step a state in a session came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from harness.model.scenario import Arm, PointRef, Step, StepKind
+from harness.model.values import Phase
+
+TURNS: Final = frozenset({StepKind.RUN, StepKind.RESUME, StepKind.EXTEND})
+"""Steps with a turn record."""
+LOOKED_AT: Final = TURNS | {StepKind.DECODE, StepKind.OBSERVE, StepKind.RESTORE}
+"""Steps with points."""
+ORDER: Final = (Phase.RESTORED, Phase.PREFILLED, Phase.END, Phase.SEEN)
+"""In which order the looks of one step are taken."""
+_SOURCES: Final = frozenset({StepKind.RUN, StepKind.RESTORE})
+
+
+def step_of(arms: Sequence[Arm], ref: PointRef) -> Step | None:
+    """Return the step that a reference names; None if there is none."""
+    steps = (step for arm in arms if arm.id == ref.arm for step in arm.steps if step.label == ref.label)
+    return next(steps, None)
+
+
+def expected_phases(step: Step) -> tuple[Phase, ...]:
+    """Return the looks that a step must leave behind, in order.
+
+    ``restored`` is among them only for a ``restore`` step; a ``run`` has it when its turn reused tokens, which is
+    seen in its turn record.
+    """
+    ended = (Phase.END,) if step.decode else ()
+    match step.kind:
+        case StepKind.RUN:
+            return () if step.until is not None else (Phase.PREFILLED, *ended)
+        case StepKind.RESUME | StepKind.EXTEND:
+            return (Phase.PREFILLED, *ended)
+        case StepKind.DECODE:
+            return (Phase.END,)
+        case StepKind.OBSERVE:
+            return (Phase.SEEN,)
+        case StepKind.RESTORE:
+            return (Phase.RESTORED,)
+        case _:
+            return ()
+
+
+def source(arm: Arm, label: str) -> Step | None:
+    """Return the step that began the state which a step works on: the last run or restore in its session.
+
+    A run and a restore are their own source.
+    """
+    found: Step | None = None
+    for step in arm.steps:
+        session = next((other.session for other in arm.steps if other.label == label), "")
+        if step.session == session and step.kind in _SOURCES:
+            found = step
+        if step.label == label:
+            return found
+    return None

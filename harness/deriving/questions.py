@@ -1,0 +1,78 @@
+"""Checks of one cell: from resolved values to nouns, and those that the harness adds itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from harness.deriving.lengths import Scaling, optional_length
+from harness.deriving.node import Node
+from harness.model.scenario import Arm, CheckKind, CheckSpec, PointRef
+from harness.model.values import ArmRole, Guarantee, Observability, Phase, Witness
+
+FIELDS: Final = ("parts", "logits", "tokens")
+"""What a comparison looks at unless it says otherwise."""
+
+_UNITS: Final = {
+    CheckKind.CACHED: "tokens",
+    CheckKind.STORED: "units",
+    CheckKind.ENTRIES: "entries",
+    CheckKind.COUNTER: "count",
+}
+
+
+def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
+    """Return one check of the scenario.
+
+    Raises:
+        InvalidScenarioError: A value is not what its field allows.
+    """
+    found = [(name, fields) for name, fields in node.items() if name != "id"]
+    if len(found) != 1 or found[0][0] not in {str(kind) for kind in CheckKind}:
+        node.fail(f"found {[name for name, _ in found]} beside the id; allowed is one kind of check")
+    kind, fields = CheckKind(found[0][0]), found[0][1]
+    return CheckSpec(
+        id=node.child("id").text(),
+        kind=kind,
+        candidate=_ref(fields, "candidate"),
+        reference=_ref(fields, "reference"),
+        at=_ref(fields, "at"),
+        guarantee=fields.child("guarantee").choice(Guarantee) if "guarantee" in fields else Guarantee.SAME_SCHEDULE,
+        witness=fields.child("witness").choice(Witness) if "witness" in fields else Witness.NONE,
+        phases=tuple(element.choice(Phase) for element in _list(fields, "phases")),
+        equals=optional_length(fields, "equals", scaling),
+        at_least=optional_length(fields, "at_least", scaling),
+        at_most=optional_length(fields, "at_most", scaling),
+        unit=_ref(fields, "unit"),
+        counter=fields.optional_text("name", ""),
+        codes=tuple(element.text() for element in _list(fields, "codes")),
+        part=fields.optional_text("part", ""),
+        fields=tuple(element.text() for element in _list(fields, "fields")) or FIELDS,
+        unit_name="bytes" if kind is CheckKind.STORED and "unit" not in fields else _UNITS.get(kind, ""),
+    )
+
+
+def automatic_checks(arms: Sequence[Arm], observability: Observability) -> tuple[CheckSpec, ...]:
+    """Return what every cell is asked, whatever its scenario says."""
+    checks = [
+        CheckSpec(id=f"repeatable:{arm.id}", kind=CheckKind.REPEATABLE, at=PointRef(arm=arm.id, label=""))
+        for arm in arms
+        if arm.role is ArmRole.REFERENCE
+    ]
+    if observability is Observability.PARTS:
+        checks.append(CheckSpec(id="inventory", kind=CheckKind.INVENTORY))
+    checks.append(CheckSpec(id="finished", kind=CheckKind.FINISHED))
+    return tuple(checks)
+
+
+def _ref(fields: Node, key: str) -> PointRef | None:
+    if key not in fields:
+        return None
+    arm, dot, label = fields.child(key).text().partition(".")
+    if not (arm and dot and label):
+        fields.child(key).fail("allowed is arm.label")
+    return PointRef(arm=arm, label=label)
+
+
+def _list(fields: Node, key: str) -> Sequence[Node]:
+    return tuple(fields.child(key).elements()) if key in fields else ()

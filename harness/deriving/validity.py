@@ -1,0 +1,122 @@
+"""What the schema cannot say of a cell: references exist, comparisons can be made, and a control can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from harness.deriving.looks import LOOKED_AT, TURNS, expected_phases, step_of
+from harness.deriving.node import Node
+from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, Step, StepKind
+from harness.model.values import ArmRole, Capability, Observability, Phase
+
+Need = Callable[[Step], bool]
+
+
+def require_valid(cell: CellPlan, where: str) -> None:
+    """Do nothing if the checks of a cell can be asked.
+
+    Raises:
+        InvalidScenarioError: With the path of the first thing that cannot be.
+    """
+    _require_unique_arms(cell, where)
+    _require_budgets(cell, where)
+    _require_controls(cell, where)
+    for index, check in enumerate(cell.checks):
+        _Question(cell, check, f"{where}/checks/{index}").require()
+
+
+def _require_unique_arms(cell: CellPlan, where: str) -> None:
+    arms = Node(value=None, where=f"{where}/arms")
+    ids = [arm.id for arm in cell.arms]
+    checks = [check.id for check in cell.checks]
+    if len(set(ids)) != len(ids):
+        arms.fail(f"found arms {', '.join(ids)}; ids of arms are unique")
+    twice = sorted({name for name in checks if checks.count(name) > 1})
+    if twice:
+        Node(value=None, where=f"{where}/checks").fail(
+            f"found the check id {', '.join(twice)} twice; ids are unique, 'inventory' and 'finished' are taken"
+        )
+
+
+def _require_controls(cell: CellPlan, where: str) -> None:
+    kinds = {check.kind for check in cell.checks}
+    node = Node(value=None, where=f"{where}/checks")
+    if CheckKind.EXACT in kinds and CheckKind.SEEN not in kinds:
+        node.fail("found an exact check and no seen check; a run must prove that it could fail")
+    roles = {arm.role for arm in cell.arms}
+    if CheckKind.EXACT in kinds and ArmRole.REFERENCE not in roles:
+        node.fail("found an exact check and no arm with role reference; one must show that the engine repeats itself")
+    if cell.observability is Observability.PARTS and Capability.PARTS not in cell.requires:
+        Node(value=None, where=f"{where}/requires").fail("observability parts needs the capability parts")
+
+
+def _require_budgets(cell: CellPlan, where: str) -> None:
+    seen: set[str] = set()
+    for number, arm in enumerate(cell.arms):
+        for index, step in enumerate(arm.steps):
+            of = step.budget.get("of")
+            if of is not None and of not in seen:
+                Node(value=of, where=f"{where}/arms/{number}/steps/{index}/budget/of").fail(
+                    f"found {of!r}; allowed is a store step that ran earlier: {', '.join(sorted(seen)) or 'none'}"
+                )
+            if step.kind is StepKind.STORE:
+                seen.add(f"{arm.id}.{step.label}")
+
+
+class _Question:
+    """One check, and what must hold of its references."""
+
+    def __init__(self, cell: CellPlan, check: CheckSpec, where: str) -> None:
+        self._cell = cell
+        self._check = check
+        self._node = Node(value=None, where=f"{where}/{check.kind}")
+
+    def require(self) -> None:
+        """Raise for the first reference that cannot be used."""
+        check = self._check
+        if check.kind in (CheckKind.EXACT, CheckKind.UNCHANGED, CheckKind.SEEN):
+            self._comparison()
+        if check.kind is CheckKind.CACHED:
+            self._step("at", check.at, lambda step: step.kind in TURNS, "a run, resume or extend step")
+        if check.kind in (CheckKind.STORED, CheckKind.ENTRIES, CheckKind.COUNTER):
+            self._step("at", check.at, lambda step: step.kind is StepKind.STORE, "a store step")
+        if check.unit is not None:
+            self._step("unit", check.unit, lambda step: step.kind is StepKind.STORE, "a store step")
+        if check.kind is CheckKind.REFUSED:
+            self._step("at", check.at, lambda step: step.may_refuse, "a step with may_refuse: true")
+
+    def _comparison(self) -> None:
+        check = self._check
+        candidate = self._step("candidate", check.candidate, _looked_at, "a step that is looked at")
+        reference = self._step("reference", check.reference, _looked_at, "a step that is looked at")
+        if check.candidate == check.reference:
+            self._node.fail("found the same step as candidate and reference; it always equals itself")
+        role = next(arm.role for arm in self._cell.arms if check.candidate and arm.id == check.candidate.arm)
+        if check.kind is CheckKind.EXACT and role is ArmRole.CONTROL:
+            self._node.fail("found a candidate in a control arm; a control is judged by seen")
+        if check.kind is CheckKind.SEEN and role is not ArmRole.CONTROL:
+            self._node.fail("found a candidate outside a control arm; allowed is a step of a control")
+        if check.kind is not CheckKind.UNCHANGED:
+            self._phases(candidate, reference)
+
+    def _phases(self, candidate: Step, reference: Step) -> None:
+        possible = set(expected_phases(candidate)) | ({Phase.RESTORED} if candidate.kind is StepKind.RUN else set())
+        for phase in self._check.phases:
+            if phase not in possible:
+                self._node.fail(f"found phase {phase}; this candidate has {', '.join(sorted(possible)) or 'none'}")
+        wanted = set(self._check.phases or expected_phases(candidate)) - {Phase.RESTORED}
+        lacking = sorted(wanted - set(expected_phases(reference)))
+        if lacking:
+            self._node.fail(f"the reference has no phase {', '.join(lacking)}; decode in both, or name the phases")
+
+    def _step(self, field: str, ref: PointRef | None, need: Need, allowed: str) -> Step:
+        step = step_of(self._cell.arms, ref) if ref is not None else None
+        if step is None:
+            self._node.fail(f"found {field} {ref}; there is no such step")
+        if not need(step):
+            self._node.fail(f"found {field} {ref}, a {step.kind} step; allowed is {allowed}")
+        return step
+
+
+def _looked_at(step: Step) -> bool:
+    return step.kind in LOOKED_AT

@@ -1,0 +1,104 @@
+"""A walk over the steps of an arm: which session and handle holds what, and how long it gets.
+
+The walk refuses steps that cannot mean anything (a restore of a handle that nobody took) unless they may be refused
+by the engine, and gives the capacity that an engine needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from harness.deriving.node import Node
+from harness.model.scenario import Arm, PromptSpec, Step, StepKind
+
+
+@dataclass(slots=True)
+class _Session:
+    """What a session holds after a step."""
+
+    length: int = 0
+    """Tokens that the state stands for."""
+    prompt: int = 0
+    """Length of the prompt of an open turn."""
+    open: bool = False
+    """A turn stopped at ``until``."""
+
+
+class Walk:
+    """Walks one arm.
+
+    Raises:
+        InvalidScenarioError: A step refers to something that is not there yet.
+    """
+
+    def __init__(self, arm: Arm, prompts: Mapping[str, PromptSpec], where: str) -> None:
+        self.longest = 0
+        """Most tokens that a session of the arm ever holds."""
+        self._prompts = prompts
+        self._sessions: dict[str, _Session] = {}
+        self._handles: dict[str, int] = {}
+        for index, step in enumerate(arm.steps):
+            self._take(step, Node(value=step, where=f"{where}/steps/{index}/{step.kind}"))
+
+    def _take(self, step: Step, node: Node) -> None:
+        session = self._sessions.setdefault(step.session, _Session())
+        match step.kind:
+            case StepKind.RUN:
+                self._run(step, session, node)
+            case StepKind.RESUME:
+                self._resume(step, session, node)
+            case StepKind.EXTEND | StepKind.DECODE:
+                self._extend(step, session, node)
+            case StepKind.SNAPSHOT:
+                self._handles[step.handle or ""] = session.length
+            case StepKind.RESTORE:
+                if step.handle in self._handles or not step.may_refuse:
+                    self._sessions[step.session] = _Session(length=self._handle(step, node))
+            case StepKind.RESET | StepKind.CLOSE:
+                del self._sessions[step.session]
+            case StepKind.CORRUPT:
+                if step.target["where"] == "handle":
+                    self._handle(step, node)
+            case StepKind.OBSERVE | StepKind.STORE | StepKind.EVICT | StepKind.BUDGET:
+                pass
+            case _:
+                assert_never(step.kind)
+
+    def _run(self, step: Step, session: _Session, node: Node) -> None:
+        prompt = self._prompt(step, node)
+        if step.until is not None and not 0 < step.until < prompt:
+            node.fail(f"found until {step.until}; allowed is more than 0 and less than the prompt's {prompt} tokens")
+        if step.until is not None and step.decode:
+            node.fail("found decode beside until; the turn is open then, decode in its resume step")
+        session.open, session.prompt = step.until is not None, prompt
+        session.length = prompt + step.decode if step.until is None else step.until
+        self.longest = max(self.longest, prompt, session.length)
+
+    def _resume(self, step: Step, session: _Session, node: Node) -> None:
+        if not session.open:
+            if step.may_refuse:
+                return
+            node.fail(f"found no open turn in session {step.session!r}; a run with until leaves one")
+        session.open, session.length = False, session.prompt + step.decode
+        self.longest = max(self.longest, session.length)
+
+    def _extend(self, step: Step, session: _Session, node: Node) -> None:
+        if session.open or not session.length:
+            if step.may_refuse:
+                return
+            node.fail(f"found session {step.session!r} empty or in an open turn; run or restore something first")
+        more = self._prompt(step, node) if step.kind is StepKind.EXTEND else 0
+        session.length += more + step.decode
+        self.longest = max(self.longest, session.length)
+
+    def _prompt(self, step: Step, node: Node) -> int:
+        if step.prompt not in self._prompts:
+            node.fail(f"found prompt {step.prompt!r}; there are {', '.join(self._prompts)}")
+        return self._prompts[step.prompt or ""].length
+
+    def _handle(self, step: Step, node: Node) -> int:
+        if step.handle not in self._handles:
+            node.fail(f"found handle {step.handle!r}; taken before this step: {', '.join(self._handles) or 'none'}")
+        return self._handles[step.handle or ""]
