@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.torch_engine.cache import CachePlan, SessionCache, Turn
+    from harness.torch_engine.cache import SessionCache
+    from harness.torch_engine.cache_types import CachePlan, Turn
     from harness.torch_engine.engine import TorchEngine
     from harness.torch_engine.errors import TorchEngineError
     from harness.torch_engine.handles import SessionHandle
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CachePlan": "cache",
+    "CachePlan": "cache_types",
     "EngineOptions": "options",
     "FixedPart": "state",
     "Greedy": "sampling",
@@ -55,7 +56,7 @@ _HOMES = {
     "TorchEngine": "engine",
     "TorchEngineError": "errors",
     "TorchSession": "session",
-    "Turn": "cache",
+    "Turn": "cache_types",
 }
 
 

@@ -13,65 +13,18 @@ thing happens or summed over what is really held.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
 
-from harness.torch_engine.errors import MissingError, OptionError
-from harness.torch_engine.keys import CacheKey, Schedule, prefix_fingerprint
-from harness.torch_engine.snapshot import Snapshot, Snapshotter, corrupted
+from harness.torch_engine.cache_types import COUNTERS, CachePlan, Entry, Restorable, Turn
+from harness.torch_engine.errors import MissingError, OptionError, SessionStateError
+from harness.torch_engine.keys import CacheKey, Schedule, prefix_fingerprints
+from harness.torch_engine.memory_guard import MemoryGuard, Room
+from harness.torch_engine.snapshot import Snapshotter, corrupted
 from harness.torch_engine.state import StateLayout
 
 EVICTED_KEYS_KEPT = 65_536
 """How many evicted keys are remembered to explain a miss."""
-
-
-class Restorable(Protocol):
-    """A state that a chain can be restored into."""
-
-    def expect(self, boundary: int, meta: bytes) -> StateLayout:
-        """The buffers with the row counts they will have at ``boundary``; touches nothing.
-
-        Raises:
-            MetadataError: ``meta`` contradicts the boundary.
-        """
-
-    def finish_restore(self, meta: bytes) -> None:
-        """Take over lengths and counters after the bytes have been copied."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CachePlan:
-    """What the cache can do for a prompt."""
-
-    boundary: int
-    """Tokens that a restore would bring; 0 for none."""
-    key: CacheKey | None
-    """The snapshot to restore, or None."""
-    reason: str
-    """``hit``, or why not: ``disabled``, ``too_short``, ``no_boundary``, ``never_captured``, ``evicted``."""
-
-
-@dataclass(slots=True)
-class Entry:
-    """A held snapshot and what pins and ages it."""
-
-    key: CacheKey
-    snapshot: Snapshot
-    parent: CacheKey | None
-    stamp: int
-    children: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class Turn:
-    """One session's side of the cache: its domain, its cuts, its pending captures."""
-
-    domain: bytes
-    schedule: Schedule
-    pending: dict[CacheKey, Entry] = field(default_factory=dict)
 
 
 class SessionCache:
@@ -100,8 +53,7 @@ class SessionCache:
         self.byte_budget = byte_budget
         self.entry_budget = entry_budget
         self.snapshotter = snapshotter or Snapshotter()
-        self.memory_query = memory_query
-        self.headroom = headroom
+        self.guard = MemoryGuard(query=memory_query, headroom=headroom)
         self._published: dict[CacheKey, Entry] = {}
         self._turns: list[Turn] = []
         self._evicted: dict[CacheKey, None] = {}
@@ -129,12 +81,19 @@ class SessionCache:
 
     def key(self, turn: Turn, prompt: Sequence[int], boundary: int) -> CacheKey:
         """The key of the first ``boundary`` tokens of a prompt."""
-        fingerprint = self.fingerprint(prompt[:boundary])
-        return CacheKey(domain=turn.domain, boundary=boundary, fingerprint=fingerprint)
+        return self.keys(turn, prompt, (boundary,))[0]
 
-    def fingerprint(self, tokens: Sequence[int]) -> int:
-        """u64 of a prefix; see `prefix_fingerprint`."""
-        return prefix_fingerprint(tokens)
+    def keys(self, turn: Turn, prompt: Sequence[int], boundaries: Sequence[int]) -> list[CacheKey]:
+        """The keys of ascending boundaries of a prompt, in one pass over its tokens."""
+        fingerprints = self.fingerprints(prompt, boundaries)
+        return [
+            CacheKey(domain=turn.domain, boundary=boundary, fingerprint=fingerprint)
+            for boundary, fingerprint in zip(boundaries, fingerprints, strict=True)
+        ]
+
+    def fingerprints(self, prompt: Sequence[int], boundaries: Sequence[int]) -> list[int]:
+        """u64 of each prefix; see `keys.prefix_fingerprints`."""
+        return prefix_fingerprints(prompt, boundaries)
 
     def boundaries(self, turn: Turn, prompt: Sequence[int], after: int, up_to: int) -> tuple[int, ...]:
         """Cut points in (after, up_to]; see `Schedule.boundaries`."""
@@ -149,7 +108,7 @@ class SessionCache:
         if len(prompt) < 2:
             return CachePlan(boundary=0, key=None, reason="too_short")
         cuts = self.boundaries(turn, prompt, 0, len(prompt) - 1)
-        keys = [self.key(turn, prompt, cut) for cut in reversed(cuts)]
+        keys = self.keys(turn, prompt, cuts)[::-1]
         for key in keys:
             if self.visible(key):
                 return CachePlan(boundary=key.boundary, key=key, reason="hit")
@@ -219,9 +178,14 @@ class SessionCache:
         Returns:
             ``captured``, ``exists``, or the reason why it was skipped: ``disabled``,
             ``exceeds_budget``, ``budget``, ``memory_guard``, ``memory_query_failed``, ``allocation``.
+
+        Raises:
+            SessionStateError: the position is no cut of this prompt's schedule.
         """
         if not self.enabled:
             return "disabled"
+        if boundary not in self.boundaries(turn, prompt, boundary - 1, boundary):
+            raise SessionStateError(f"capture: expected a cut of the schedule, found position {boundary}")
         key = self.key(turn, prompt, boundary)
         if self.visible(key) or key in turn.pending:
             return "exists"
@@ -236,8 +200,8 @@ class SessionCache:
 
     def find_parent(self, turn: Turn, prompt: Sequence[int], boundary: int, layout: StateLayout) -> Entry | None:
         """The deepest earlier snapshot of the same prefix, published or pending, that lines up."""
-        for cut in reversed(self.boundaries(turn, prompt, 0, boundary - 1)):
-            key = self.key(turn, prompt, cut)
+        cuts = self.boundaries(turn, prompt, 0, boundary - 1)
+        for key in reversed(self.keys(turn, prompt, cuts)):
             entry = self._published.get(key) or turn.pending.get(key)
             if entry is not None and self.snapshotter.lines_up(entry.snapshot, layout):
                 return entry
@@ -273,25 +237,14 @@ class SessionCache:
         while not self._fits(need):
             if self.evict_lru() is None:
                 return "budget"
-        return self._guard(need)
+        while (room := self.guard.room(need)) is Room.SHORT and self.evict_lru() is not None:
+            continue
+        return None if room is Room.ENOUGH else room.value
 
     def _fits(self, need: int) -> bool:
         held = self.stored_bytes + self.pending_bytes + need
         count = len(self._published) + self._pending_count() + 1
         return held <= self.byte_budget and count <= self.entry_budget
-
-    def _guard(self, need: int) -> str | None:
-        """Ask for available memory; evict until it suffices. A failed query cannot be evicted away."""
-        while self.memory_query is not None:
-            try:
-                available = self.memory_query()
-            except Exception:  # noqa: BLE001 - whatever the query raises means "unknown"
-                return "memory_query_failed"
-            if available >= need + self.headroom:
-                break
-            if self.evict_lru() is None:
-                return "memory_guard"
-        return None
 
     # -- ending a turn -------------------------------------------------------------------------
 
@@ -360,6 +313,32 @@ class SessionCache:
         self._counts["cleared"] += len(self._published)
         self._published.clear()
 
+    def release(self, need: int) -> int:
+        """Give memory back: oldest leaves first, then pending captures, deepest first.
+
+        Args:
+            need: bytes wanted.
+
+        Returns:
+            Bytes given back, less than ``need`` if there was no more to give.
+        """
+        before = self.stored_bytes + self.pending_bytes
+        freed = 0
+        while freed < need and (self.evict_lru() is not None or self._drop_deepest_pending()):
+            freed = before - self.stored_bytes - self.pending_bytes
+        return freed
+
+    def _drop_deepest_pending(self) -> bool:
+        """Drop one pending capture without children; whether there was one."""
+        leaves = [(e, t) for t in self._turns for e in t.pending.values() if e.children == 0]
+        if not leaves:
+            return False
+        entry, turn = max(leaves, key=lambda pair: pair[0].key.boundary)
+        del turn.pending[entry.key]
+        self._unlink(turn, entry)
+        self._counts["abandoned"] += 1
+        return True
+
     def _unlink(self, turn: Turn | None, entry: Entry) -> None:
         """Take one child off the entry's parent, which may unpin it."""
         if entry.parent is None:
@@ -395,26 +374,12 @@ class SessionCache:
 
     def entries(self) -> list[dict[str, object]]:
         """One row per held snapshot, least recently used first."""
-        rows = []
-        for entry, pending in sorted(self._held(), key=lambda pair: pair[0].stamp):
-            rows.append(
-                {
-                    "key": entry.key.hex,
-                    "boundary": entry.key.boundary,
-                    "parent": entry.parent.hex if entry.parent else "",
-                    "bytes": entry.snapshot.nbytes,
-                    "fixed_bytes": entry.snapshot.fixed_bytes,
-                    "children": entry.children,
-                    "pinned": entry.children > 0,
-                    "pending": pending,
-                    "domain": hashlib.sha256(entry.key.domain).hexdigest(),
-                }
-            )
-        return rows
+        held = sorted(self._held(), key=lambda pair: pair[0].stamp)
+        return [entry.row(pending=pending) for entry, pending in held]
 
     def counters(self) -> dict[str, int]:
         """What happened since the cache was made, and what is held now."""
-        zero = dict.fromkeys(_COUNTERS, 0)
+        zero = dict.fromkeys(COUNTERS, 0)
         now = {
             "stored_bytes": self.stored_bytes,
             "pending_bytes": self.pending_bytes,
@@ -441,12 +406,3 @@ class SessionCache:
     def _tick(self) -> int:
         self._clock += 1
         return self._clock
-
-
-_COUNTERS = (
-    "captures", "published", "refused", "duplicates", "abandoned", "evictions", "evicted_bytes",
-    "cleared", "restores", "restored_tokens", "restored_bytes", "restored_links", "hits", "misses",
-    "miss_disabled", "miss_too_short", "miss_no_boundary", "miss_never_captured", "miss_evicted",
-    "skip_exceeds_budget", "skip_budget", "skip_memory_guard", "skip_memory_query_failed",
-    "skip_allocation",
-)  # fmt: skip

@@ -14,6 +14,7 @@ import torch
 from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.devices import device_facts, open_device, synchronize
+from harness.torch_engine.errors import BudgetError
 from harness.torch_engine.handles import SavedSession, SessionHandle
 from harness.torch_engine.loading import load_model
 from harness.torch_engine.models.config import model_config
@@ -143,6 +144,16 @@ class TorchEngine:
         synchronize(self.device)
 
     # -- explicit snapshots --------------------------------------------------------------------
+
+    def admit(self, need: int) -> None:
+        """Check that ``need`` more bytes of explicit snapshots may be held.
+
+        Raises:
+            BudgetError: they may not.
+        """
+        room = self.options.snapshot_bytes - self.handle_bytes
+        if need > room:
+            raise BudgetError(f"snapshot: expected at most {room} bytes, found {need}")
 
     def keep(self, saved: SavedSession) -> SessionHandle:
         """Hold a saved session until it is dropped."""

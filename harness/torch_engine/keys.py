@@ -66,4 +66,20 @@ def token_bytes(tokens: Sequence[int]) -> bytes:
 
 def prefix_fingerprint(tokens: Sequence[int]) -> int:
     """First 8 bytes, as a little-endian u64, of SHA-256 over the tokens as little-endian u32."""
-    return int.from_bytes(hashlib.sha256(token_bytes(tokens)).digest()[:8], "little")
+    return prefix_fingerprints(tokens, (len(tokens),))[0]
+
+
+def prefix_fingerprints(tokens: Sequence[int], boundaries: Sequence[int]) -> list[int]:
+    """`prefix_fingerprint` of several prefixes in one pass.
+
+    Args:
+        tokens: token ids.
+        boundaries: lengths of the prefixes, ascending.
+    """
+    data = memoryview(token_bytes(tokens[: boundaries[-1]] if boundaries else ()))
+    sha, done, found = hashlib.sha256(), 0, []
+    for boundary in boundaries:
+        sha.update(data[4 * done : 4 * boundary])
+        done = boundary
+        found.append(int.from_bytes(sha.copy().digest()[:8], "little"))
+    return found

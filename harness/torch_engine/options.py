@@ -38,6 +38,8 @@ class EngineOptions:
     """Byte budget of the session cache; 0 turns captures off."""
     cache_entries: int = 1024
     """Entry budget of the session cache; 0 turns captures off."""
+    snapshot_bytes: int = 1 << 34
+    """Byte budget of explicit snapshots; one past it is refused."""
     memory_headroom: int = 0
     """Bytes that the memory guard keeps free, where a memory query is given."""
     threads: int = 1
@@ -58,7 +60,7 @@ class EngineOptions:
             raise OptionError(f"poison: expected one of {POISONS}, found {self.poison!r}")
         for name in ("max_seq_len", "threads"):
             _at_least(name, getattr(self, name), 1)
-        for name in ("cache_bytes", "cache_entries", "memory_headroom"):
+        for name in ("cache_bytes", "cache_entries", "snapshot_bytes", "memory_headroom"):
             _at_least(name, getattr(self, name), 0)
         check_chunk(self.chunk)
 

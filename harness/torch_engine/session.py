@@ -237,9 +237,14 @@ class TorchSession:
     # -- explicit snapshots --------------------------------------------------------------------
 
     def snapshot(self) -> SessionHandle:
-        """Save the whole session, logits and sampler included; the session is only read."""
+        """Save the whole session, logits and sampler included; the session is only read.
+
+        Raises:
+            BudgetError: explicit snapshots would hold more than their budget; nothing was taken.
+        """
         layout = self.layout("session")
         starts = self.snapshotter.starts(layout, None)
+        self.engine.admit(self.snapshotter.size(layout, starts, self.metadata()))
         saved = SavedSession(
             snapshot=self.snapshotter.capture(layout, self.metadata(), starts),
             identity=self.identity,
@@ -274,7 +279,7 @@ class TorchSession:
     # -- the cache's side ----------------------------------------------------------------------
 
     def expect(self, boundary: int, meta: bytes) -> StateLayout:
-        """See `cache.Restorable.expect`."""
+        """See `cache_types.Restorable.expect`."""
         decoded = decode_metadata(meta)
         self.buffers.check_lengths(decoded, boundary)
         if decoded.logits_valid or decoded.sampler_valid or decoded.decoded:
@@ -282,7 +287,7 @@ class TorchSession:
         return self.buffers.layout("prefix", decoded.layers)
 
     def finish_restore(self, meta: bytes) -> None:
-        """See `cache.Restorable.finish_restore`; the history is filled from the prompt."""
+        """See `cache_types.Restorable.finish_restore`; the history is filled from the prompt."""
         decoded = decode_metadata(meta)
         self.buffers.history_rows = 0
         self.buffers.remember(self._prompt[: decoded.position])

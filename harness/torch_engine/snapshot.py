@@ -272,8 +272,13 @@ class Snapshotter:
 
     def copy(self, pairs: Sequence[Pair]) -> None:
         """Copy source to destination for all (destination, source) pairs, in few launches."""
-        if pairs:
-            torch._foreach_copy_([to for to, _ in pairs], [source for _, source in pairs])
+        groups: dict[tuple[object, ...], tuple[list[Tensor], list[Tensor]]] = {}
+        for to, source in pairs:
+            group = groups.setdefault((to.dtype, to.device, source.device), ([], []))
+            group[0].append(to)
+            group[1].append(source)
+        for targets, sources in groups.values():
+            torch._foreach_copy_(targets, sources)
 
     def device(self, layout: StateLayout) -> torch.device:
         """Where the arena lives: with the first part that is not on the host, else on the host."""

@@ -1,0 +1,100 @@
+"""Nouns of the session cache: what it restores into, plans, holds, and keeps per session."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from harness.torch_engine.keys import CacheKey, Schedule
+from harness.torch_engine.snapshot import Snapshot
+from harness.torch_engine.state import StateLayout
+
+
+class Restorable(Protocol):
+    """A state that a chain can be restored into."""
+
+    def expect(self, boundary: int, meta: bytes) -> StateLayout:
+        """The buffers with the row counts they will have at ``boundary``; touches nothing.
+
+        Raises:
+            MetadataError: ``meta`` contradicts the boundary.
+        """
+
+    def finish_restore(self, meta: bytes) -> None:
+        """Take over lengths and counters after the bytes have been copied."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CachePlan:
+    """What the cache can do for a prompt."""
+
+    boundary: int
+    """Tokens that a restore would bring; 0 for none."""
+    key: CacheKey | None
+    """The snapshot to restore, or None."""
+    reason: str
+    """``hit``, or why not: ``disabled``, ``too_short``, ``no_boundary``, ``never_captured``, ``evicted``."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A held snapshot and what pins and ages it."""
+
+    key: CacheKey
+    snapshot: Snapshot
+    parent: CacheKey | None
+    stamp: int
+    children: int = 0
+
+    def row(self, *, pending: bool) -> dict[str, object]:
+        """The entry as a row of `SessionCache.entries`."""
+        return {
+            "key": self.key.hex,
+            "boundary": self.key.boundary,
+            "parent": self.parent.hex if self.parent else "",
+            "bytes": self.snapshot.nbytes,
+            "fixed_bytes": self.snapshot.fixed_bytes,
+            "children": self.children,
+            "pinned": self.children > 0,
+            "pending": pending,
+            "domain": hashlib.sha256(self.key.domain).hexdigest(),
+        }
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """One session's side of the cache: its domain, its cuts, its pending captures."""
+
+    domain: bytes
+    schedule: Schedule
+    pending: dict[CacheKey, Entry] = field(default_factory=dict)
+
+
+COUNTERS = (
+    "captures",
+    "published",
+    "refused",
+    "duplicates",
+    "abandoned",
+    "evictions",
+    "evicted_bytes",
+    "cleared",
+    "restores",
+    "restored_tokens",
+    "restored_bytes",
+    "restored_links",
+    "hits",
+    "misses",
+    "miss_disabled",
+    "miss_too_short",
+    "miss_no_boundary",
+    "miss_never_captured",
+    "miss_evicted",
+    "skip_exceeds_budget",
+    "skip_budget",
+    "skip_memory_guard",
+    "skip_memory_query_failed",
+    "skip_allocation",
+)
+"""Names of everything that `SessionCache.counters` counts, so that 0 is said and not left out."""
