@@ -74,7 +74,7 @@ def difference_group(*, quick: bool) -> Group:
     right = left.copy()
 
     def search() -> object:
-        return first_difference(left, right, element_type="bf16", shape=(size // 1024, 512))
+        return first_difference(left.data, right.data, element_type="bf16", shape=(size // 1024, 512))
 
     return Group(
         title=f"first difference of equal buffers of {size >> 20} MiB",

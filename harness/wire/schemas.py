@@ -73,12 +73,11 @@ class SchemaSet:
 
     def errors(self, value: object, name: str) -> list[str]:
         """Return what the explaining validator finds, most telling first, at most five lines."""
-        from jsonschema.exceptions import best_match, relevance
+        from jsonschema.exceptions import relevance
 
         found = islice(self._slow_validator(name).iter_errors(value), _MOST_EXAMINED)
         ranked = sorted(found, key=relevance, reverse=True)[:_MOST_ERRORS]
-        leaves = (best_match([error]) or error for error in ranked)
-        return [_explained(leaf) for leaf in leaves]
+        return [_explained(_leaf(error)) for error in ranked]
 
     def validate(self, value: object, name: str, where: str, *, error: InvalidError = InvalidDocumentError) -> None:
         """Do nothing if ``value`` fits the schema ``name``.
@@ -201,6 +200,27 @@ def _shown(value: object) -> str:
     except TypeError:
         return _printable(repr(value))
     return _cut(text.replace("\x7f", "\\u007f").encode("ascii", "backslashreplace").decode())
+
+
+def _leaf(error: jsonschema.ValidationError) -> jsonschema.ValidationError:
+    """Go down into the branch of a choice that the value was most likely meant for.
+
+    That is the one whose marks (a constant, an enum, the type of the whole) fit best, then the one
+    with the fewest errors.
+    """
+    from jsonschema.exceptions import relevance
+
+    while error.context:
+        branches: dict[object, list[jsonschema.ValidationError]] = {}
+        for inner in error.context:
+            branches.setdefault(inner.schema_path[0], []).append(inner)
+        nearest = min(branches.values(), key=lambda found: (sum(map(_is_mark, found)), len(found)))
+        error = max(nearest, key=relevance)
+    return error
+
+
+def _is_mark(error: jsonschema.ValidationError) -> bool:
+    return error.validator in {"const", "enum"} or (error.validator == "type" and not error.path)
 
 
 def _explained(error: jsonschema.ValidationError) -> str:

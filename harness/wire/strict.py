@@ -142,8 +142,8 @@ def _require_form(data: bytes, value: object, form: Form, where: str) -> None:
         return
     number, found, allowed = _first_other_line(data, wanted)
     raise InvalidDocumentError(
-        f"line {number} is spelled {found!r}; the one allowed rendering of this value has "
-        f"{allowed!r} there. Write documents with the tool, not by hand",
+        f"line {number} is spelled {found!a}; the one allowed rendering of this value has "
+        f"{allowed!a} there. Write documents with the tool, not by hand",
         where=where,
     )
 
@@ -255,13 +255,13 @@ class _Reader:
         start = self.at
         key = self._string()
         if key in known:
-            self._fail(f"found key {_cut(key)!r} a second time; remove one of them", at=start)
+            self._fail(f"found key {_cut(key)!a} a second time; remove one of them", at=start)
         if not key.isascii():
-            self._fail(f"found key {_cut(key)!r}; allowed are ASCII keys", at=start)
+            self._fail(f"found key {_cut(key)!a}; allowed are ASCII keys", at=start)
         if self.certificate_keys and _CERTIFICATE_KEY.match(key) is None:
-            self._fail(f"found key {_cut(key)!r}; allowed is [a-z][a-z0-9_]{{0,63}}", at=start)
+            self._fail(f"found key {_cut(key)!a}; allowed is [a-z][a-z0-9_]{{0,63}}", at=start)
         if self._peek() != ":":
-            self._fail(f"found {self._seen()}; allowed is a colon after key {_cut(key)!r}")
+            self._fail(f"found {self._seen()}; allowed is a colon after key {_cut(key)!a}")
         self.at += 1
         return key
 
@@ -333,7 +333,7 @@ class _Reader:
         if not rest:
             return "the end of the document"
         word = _WORD.match(rest)
-        return repr(word[0] if word is not None else rest[0])
+        return ascii(word[0] if word is not None else rest[0])
 
     def _fail(self, message: str, *, at: int | None = None) -> NoReturn:
         line = self.text.count("\n", 0, self.at if at is None else at) + 1

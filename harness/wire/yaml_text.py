@@ -178,6 +178,8 @@ class _Builder:
         if len(event.value) > self._limits.max_string_bytes:
             most = self._limits.max_string_bytes
             self.fail(f"found text of {len(event.value)} letters; allowed: {most}", event.start_mark)
+        if not event.value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in event.value):
+            self.fail("found a lone surrogate; allowed is valid text", event.start_mark)
         if self._stack and self._wants_key():
             self._key(event)
         else:
