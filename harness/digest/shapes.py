@@ -133,38 +133,46 @@ def _other_part(case: _Case) -> str:
 
 
 def _shifted(case: _Case) -> str:
-    for shift in _shifts(case):
-        if _holds_shifted(case, shift):
-            return f"shifted_by_{shift}_rows"
+    for row in (case.first_row, case.extent.last_row):
+        for shift in _shifts(case, row):
+            if _holds_shifted(case, shift):
+                return f"shifted_by_{shift}_rows"
     return ""
 
 
-def _shifts(case: _Case) -> list[int]:
-    """Return by how many rows the first differing row may have moved, nearest first."""
+def _shifts(case: _Case, row: int) -> list[int]:
+    """Return by how many rows the candidate's ``row`` may have moved, nearest first."""
     import numpy as np
 
-    layout, first = case.layout, case.first_row
-    moved = case.right[first * layout.row_bytes : (first + 1) * layout.row_bytes]
+    layout = case.layout
+    moved = case.right[row * layout.row_bytes : (row + 1) * layout.row_bytes]
     if layout.rows < 2 or not moved.any():  # rows of zeros are anybody's
         return []
-    lowest = max(0, first - _FARTHEST_SHIFT)
-    window = case.left.reshape(layout.rows, -1)[lowest : first + _FARTHEST_SHIFT + 1]
+    lowest = max(0, row - _FARTHEST_SHIFT)
+    window = case.left.reshape(layout.rows, -1)[lowest : row + _FARTHEST_SHIFT + 1]
     at = slice(0, _KEY_BYTES)
     places = np.flatnonzero((window[:, at] == moved[at]).all(axis=1)) + lowest
-    shifts = sorted((first - int(place) for place in places), key=abs)
+    shifts = sorted((row - int(place) for place in places), key=abs)
     return [shift for shift in shifts if shift != 0][:_MOST_SHIFTS_TRIED]
 
 
 def _holds_shifted(case: _Case, shift: int) -> bool:
-    """Tell whether the differing run of rows is the reference, moved, for at least two rows."""
+    """Tell whether most of the differing run of rows, and two rows at least, is the reference moved.
+
+    Rows came in from outside at one end of the run, where it touches an end of the part or not.
+    """
     width, rows = case.layout.row_bytes, case.layout.rows
-    run = case.extent.last_row + 1 - case.first_row
-    low = max(case.first_row, shift)
-    high = min(case.extent.last_row + 1, rows + shift)
-    if high - low < max(2, run // 2):
-        return False
-    moved = case.left[(low - shift) * width : (high - shift) * width]
-    return equal(case.right[low * width : high * width], moved)
+    first, end = case.first_row, case.extent.last_row + 1
+    spans = (
+        (max(first, shift), min(end, rows + shift)),
+        (first + max(shift, 0), end + min(shift, 0)),
+    )
+    for low, high in spans:
+        if high - low >= max(2, (end - first) // 2):
+            moved = case.left[(low - shift) * width : (high - shift) * width]
+            if equal(case.right[low * width : high * width], moved):
+                return True
+    return False
 
 
 def _element_type(case: _Case) -> str:
