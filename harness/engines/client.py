@@ -39,6 +39,15 @@ class Timed(Generic[T]):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Decoded:
+    """What a decode returned."""
+
+    tokens: Sequence[int]
+    first_ns: int
+    """Until the first token, of the whole time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
     """The state of one session, looked at once."""
 
@@ -82,10 +91,11 @@ class RemoteSession:
         """Drop the captures of the turn."""
         return Timed(value=None, ns=number(self._call("abandon", {}), "ns"))
 
-    def decode(self, count: int, sampler: Mapping[str, int]) -> Timed[Sequence[int]]:
+    def decode(self, count: int, sampler: Mapping[str, int]) -> Timed[Decoded]:
         """Decode tokens."""
         answer = self._call("decode", {"count": count, "sampler": dict(sampler)})
-        return Timed(value=_integers(answer, "tokens"), ns=number(answer, "ns"))
+        decoded = Decoded(tokens=_integers(answer, "tokens"), first_ns=number(answer, "first_ns"))
+        return Timed(value=decoded, ns=number(answer, "ns"))
 
     def snapshot(self) -> Timed[str]:
         """Take an explicit snapshot; the value is the engine's handle."""
@@ -145,6 +155,10 @@ class RemoteSession:
         """
         answer = self._call("locate", {"part": part, "sha256": sha256, "live_is_reference": live_is_reference})
         return located_from(answer.body)
+
+    def kept(self, sha256: str) -> bool:
+        """Tell whether the spool has a part."""
+        return _flag(self._call("kept", {"sha256": sha256}), "kept")
 
     def _call(self, operation: str, fields: Mapping[str, object], frames: Sequence[Buffer] = ()) -> Message:
         return self._ask(operation, {**fields, "session": self._number}, frames)

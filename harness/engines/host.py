@@ -74,6 +74,7 @@ class EngineHost:
         self._load: Mapping[str, object] = {}
         self._device = ""
         self._absent = ""
+        self._grade = Observability.TOKENS
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -86,6 +87,11 @@ class EngineHost:
         """Devices as the adapter sees them: name, and why it is absent (empty: it can run)."""
         told = self._load.get("devices")
         return [(str(name), str(reason)) for name, reason in told] if isinstance(told, list) else []
+
+    @property
+    def observability(self) -> Observability:
+        """The grade that the engine states; that of an absent device is what its capabilities promise."""
+        return self._grade
 
     @property
     def device(self) -> str:
@@ -115,12 +121,12 @@ class EngineHost:
         registry.find(self.target.adapter, self.target.group)
         self.ensure()
         if self._absent:
-            return self._absent_facts()
+            return self._remember(self._absent_facts())
         answer = self._ask("open_engine", {"options": self.engine_options({})})
         identity = _identity(answer)
         sets = self._ask("subject", {"path_sets": identity["path_sets"]})
         RemoteEngine(self._ask, number(answer, "engine")).close()
-        return self._facts(identity, sets)
+        return self._remember(self._facts(identity, sets))
 
     def ensure(self) -> None:
         """Start a child if none is alive.
@@ -263,6 +269,10 @@ class EngineHost:
         """Return the next number of the seeded sample."""
         text = f"{self.options.seed}:{self._children}:{self._looks}"
         return int.from_bytes(sha256(text.encode()).digest()[:8], "big")
+
+    def _remember(self, facts: TargetFacts) -> TargetFacts:
+        self._grade = facts.observability
+        return facts
 
     def _facts(self, identity: Mapping[str, object], sets: Message) -> TargetFacts:
         told = sets.body.get("path_sets")

@@ -107,8 +107,14 @@ class ChildProcess:
         except TimeoutError:
             self.kill()
             raise EngineHungError(f"{operation}: no answer within {seconds:g} s; the child was ended") from None
-        except ProtocolError:
-            self.kill()
+        except (RefusedError, OutOfMemoryError):
+            raise
+        except EngineError as error:
+            if isinstance(error, ProtocolError):
+                self.kill()
+            raise
+        except BaseException:
+            self.kill()  # Ctrl-C in the middle of an operation: the next answer would be to this one
             raise
 
     def kill(self) -> None:

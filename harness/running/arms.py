@@ -1,0 +1,158 @@
+"""One arm, once: an engine of its own, its sessions, and what steps share while it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harness.deriving.prompts import prompt_ids
+from harness.engines.client import Look, RemoteEngine, RemoteSession
+from harness.engines.host import EngineHost
+from harness.errors import RefusedError
+from harness.model.evidence import Facts, PartRow, Point, StepRecord, StoreView
+from harness.model.scenario import Arm, CellPlan, Step
+from harness.model.values import ArmRole, Capability, Phase, RefusalCode
+from harness.running.comparing import Comparisons, Seen
+from harness.running.locating import Locator
+from harness.running.recording import Recorder
+from harness.wire.evidence_doc import part_table
+
+
+@dataclass(slots=True)
+class ArmSession:
+    """A session of an arm, with what the harness remembers of it."""
+
+    remote: RemoteSession
+    prompt: Sequence[int] = ()
+    """Ids of the prompt that was begun last."""
+    schedule: Sequence[int] = ()
+    """Ends of its chunks."""
+    position: int = 0
+    """How far it has been forwarded, by the engine's own counts."""
+    rows: Sequence[PartRow] = ()
+    """Part table of the last look."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CellState:
+    """What the arms of one cell share."""
+
+    plan: CellPlan
+    host: EngineHost
+    recorder: Recorder
+    comparisons: Comparisons
+    locator: Locator
+    stores: dict[tuple[str, str], StoreView] = field(default_factory=dict)
+    """Store observations by arm and label; budgets refer to them."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ArmRun:
+    """One arm, run once, on an engine of its own."""
+
+    cell: CellState
+    arm: Arm
+    rep: int
+    """0, or 1 for the second run of a reference."""
+    engine: RemoteEngine
+    sessions: dict[str, ArmSession] = field(default_factory=dict)
+    handles: dict[str, str] = field(default_factory=dict)
+    """Name in the scenario to the engine's handle."""
+
+    @property
+    def pauses(self) -> bool:
+        """Whether prefills stop at every chunk boundary to be looked at."""
+        return self.arm.role is ArmRole.REFERENCE and Capability.BOUNDARIES in self.cell.host.capabilities
+
+    def require(self, capability: Capability) -> None:
+        """Refuse, in the harness's own name, what the target does not declare.
+
+        Raises:
+            RefusedError: With the code ``unsupported``.
+        """
+        if capability not in self.cell.host.capabilities:
+            raise RefusedError(RefusalCode.UNSUPPORTED, f"the target does not declare {capability}")
+
+    def prompt(self, step: Step) -> Sequence[int]:
+        """Return the token ids of a step's prompt."""
+        return prompt_ids(self.cell.plan.prompts, step.prompt or "")
+
+    def session(self, step: Step) -> ArmSession:
+        """Return the session of a step; open it, and look at its empty state, if it is new.
+
+        Raises:
+            EngineError: It could not be opened.
+        """
+        if step.session not in self.sessions:
+            if step.options:
+                self.require(Capability.SESSION_OPTIONS)
+            self.sessions[step.session] = ArmSession(remote=self.engine.open_session(step.options))
+            self.look(step.session, f"open-{step.session}", Phase.OPENED)
+        return self.sessions[step.session]
+
+    def look(self, name: str, label: str, phase: Phase, tokens: Sequence[int] = ()) -> Look:
+        """Look at a session, write down what is seen, and locate differences while the bytes are at hand.
+
+        Args:
+            name: Of the session.
+            label: Of the step.
+            phase: When in the step this is.
+            tokens: Ids decoded in the step so far.
+
+        Raises:
+            EngineError: The look failed.
+        """
+        session, cell = self.sessions[name], self.cell
+        keep = cell.comparisons.spools(self.arm.id, self.rep, label, phase)
+        found = cell.host.look(session.remote, spool=keep)
+        session.rows = found.rows
+        table = part_table(found.rows)
+        cell.recorder.write(table)
+        cell.recorder.write(
+            Point(
+                cell=cell.plan.id,
+                arm=self.arm.id,
+                rep=self.rep,
+                label=label,
+                phase=phase,
+                position=found.position,
+                root=table.root,
+                logits=found.logits,
+                logits_finite=found.logits_finite,
+                tokens=tuple(tokens),
+                t_ns=cell.recorder.now(),
+            )
+        )
+        seen = Seen(
+            arm=self.arm.id,
+            rep=self.rep,
+            label=label,
+            phase=phase,
+            position=found.position,
+            rows={row.name: row for row in found.rows},
+        )
+        cell.locator.looked(session.remote, seen)
+        return found
+
+    def done(self, step: Step, detail: Facts | None = None) -> None:
+        """Write down that a step which is not a turn ended."""
+        self._record(step, ended="done", code="", detail=detail or {})
+
+    def refused(self, step: Step, error: RefusedError) -> None:
+        """Write down that a step was refused."""
+        self._record(step, ended="refused", code=error.code, detail={})
+
+    def _record(self, step: Step, *, ended: str, code: str, detail: Mapping[str, str | int | bool]) -> None:
+        self.cell.recorder.write(
+            StepRecord(
+                cell=self.cell.plan.id,
+                arm=self.arm.id,
+                rep=self.rep,
+                label=step.label,
+                kind=str(step.kind),
+                ended=ended,
+                code=code,
+                detail=detail,
+                t_ns=self.cell.recorder.now(),
+            )
+        )

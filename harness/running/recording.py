@@ -1,0 +1,69 @@
+"""Where observations go: into the evidence file as they are made, and to whoever shows the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, Self
+
+from harness.model.evidence import Observation
+from harness.running.clock import Clock
+
+Progress = Callable[[Observation], None]
+"""Is told every observation, after it was written."""
+
+
+class Writer(Protocol):
+    """Takes the observations of one run; :class:`harness.wire.evidence_doc.EvidenceWriter` is one."""
+
+    def write(self, observation: Observation) -> None:
+        """Append one observation."""
+        ...
+
+    def close(self, *, finished: str, elapsed_ns: int, interrupted: bool = False) -> object:
+        """Append the end record and make the file durable."""
+        ...
+
+    def abandon(self) -> None:
+        """Let go of the file without an end record."""
+        ...
+
+
+class Recorder:
+    """Writes observations and tells the time since the run began.
+
+    Args:
+        writer: The evidence file.
+        clock: Where times come from.
+        progress: Is told what was written; None: nobody is.
+    """
+
+    def __init__(self, writer: Writer, clock: Clock, progress: Progress | None = None) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._progress = progress
+        self._began = clock.monotonic_ns()
+
+    @classmethod
+    def like(cls, other: Recorder) -> Self:
+        """Return a recorder of this class on the file, and with the time, of another."""
+        made = cls(other._writer, other._clock, other._progress)
+        made._began = other._began
+        return made
+
+    def now(self) -> int:
+        """Nanoseconds since the run began, at least 1."""
+        return max(1, self._clock.monotonic_ns() - self._began)
+
+    def write(self, observation: Observation) -> None:
+        """Write an observation and show it."""
+        self._writer.write(observation)
+        if self._progress is not None:
+            self._progress(observation)
+
+    def close(self, *, interrupted: bool) -> None:
+        """Write the end record."""
+        self._writer.close(finished=self._clock.utc(), elapsed_ns=self.now(), interrupted=interrupted)
+
+    def abandon(self) -> None:
+        """Let go of the file: it counts as cut off."""
+        self._writer.abandon()

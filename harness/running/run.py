@@ -1,0 +1,124 @@
+"""Runs a plan: cells in order, references first, an engine for every arm, and everything seen written at once.
+
+What breaks is an observation: a crash, a hang, missing memory or an engine's own error ends its arm; the child is
+replaced and the run goes on. Only the harness's own errors end a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from harness.deriving.support import capabilities_missing, for_target
+from harness.engines.host import EngineHost
+from harness.engines.spool import remove
+from harness.model.evidence import CellEvent
+from harness.model.scenario import CellPlan, Plan
+from harness.model.values import ArmRole
+from harness.running.again import run_again
+from harness.running.arms import CellState
+from harness.running.clock import Clock, RealClock
+from harness.running.comparing import Comparisons
+from harness.running.locating import Locator
+from harness.running.recording import Progress, Recorder, Writer
+from harness.running.walking import run_arm, write_trust
+
+ABSENT: Final = "device_absent"
+"""Reason of a cell whose device is not there."""
+INTERRUPTED: Final = "interrupted"
+"""Reason of a cell that did not begin before the run was broken off."""
+OPTIONS: Final = "engine_options"
+"""Reason of a cell whose engine options the target does not know."""
+
+
+def run_plan(
+    plan: Plan,
+    host: EngineHost,
+    writer: Writer,
+    *,
+    folder: Path,
+    clock: Clock | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Run the selected cells of a plan and close the evidence file.
+
+    Ctrl-C ends the run in good order: cells that did not begin are ``not_run``, and the end record says that the run
+    was interrupted. After any other error that is not an engine's the file is left without an end record.
+
+    Args:
+        plan: What to run.
+        host: A started host of the target; it is closed when this returns.
+        writer: The evidence file, with its header written.
+        folder: Run folder; the spool of reference bytes lies in it while a cell runs.
+        clock: Where times come from.
+        progress: Is told every observation.
+
+    Raises:
+        StatecertError: The harness could not go on.
+    """
+    recorder = Recorder(writer, clock or RealClock(), progress)
+    cells = [cell for cell in plan.cells if cell.id in set(plan.selected) and not cell.excluded]
+    waiting = iter(cells)
+    interrupted = False
+    try:
+        try:
+            _run_cells(waiting, host, recorder, folder)
+        except KeyboardInterrupt:
+            interrupted = True
+            _leave_out(waiting, recorder)
+        host.close()
+        write_trust(host, recorder)
+        recorder.close(interrupted=interrupted)
+    except BaseException:
+        recorder.abandon()
+        raise
+    finally:
+        host.close()
+
+
+def _run_cells(cells: Iterator[CellPlan], host: EngineHost, recorder: Recorder, folder: Path) -> None:
+    for cell in cells:
+        missing = capabilities_missing(cell, host.capabilities, host.observability)
+        if host.absent:
+            _event(recorder, cell, "not_run", ABSENT)
+        elif missing:
+            _event(recorder, cell, "not_supported", missing[0])
+        else:
+            _run_cell(cell, host, recorder, folder)
+
+
+def _run_cell(cell: CellPlan, host: EngineHost, recorder: Recorder, folder: Path) -> None:
+    plan = for_target(cell, host.capabilities)
+    comparisons = Comparisons(plan)
+    locator = Locator(plan.id, comparisons, recorder)
+    state = CellState(plan=plan, host=host, recorder=recorder, comparisons=comparisons, locator=locator)
+    spool = folder / "spool"
+    _event(recorder, cell, "begin")
+    try:
+        host.open_spool(spool)
+        ended = _run_arms(state)
+    finally:
+        host.close_spool()
+        remove(spool)
+    _event(recorder, cell, *ended)
+
+
+def _run_arms(state: CellState) -> tuple[str, str]:
+    """Run all arms of a cell, references first and twice; return the event that the cell ends with, and why."""
+    for arm in sorted(state.plan.arms, key=lambda arm: arm.role is not ArmRole.REFERENCE):
+        for rep in range(2 if arm.role is ArmRole.REFERENCE else 1):
+            if not run_arm(state, arm, rep):
+                return "not_supported", OPTIONS
+        for missing in state.locator.take_missing():
+            run_again(state, missing)
+    return "end", ""
+
+
+def _leave_out(cells: Iterator[CellPlan], recorder: Recorder) -> None:
+    for cell in cells:
+        _event(recorder, cell, "not_run", INTERRUPTED)
+
+
+def _event(recorder: Recorder, cell: CellPlan, event: str, reason: str = "") -> None:
+    recorder.write(CellEvent(cell=cell.id, event=event, reason=reason, t_ns=recorder.now()))

@@ -1,0 +1,78 @@
+"""The steps on whole sessions: ``snapshot``, ``restore``, ``reset`` and ``close``."""
+
+from __future__ import annotations
+
+from harness.errors import RefusedError
+from harness.model.scenario import Step
+from harness.model.values import Capability, Phase, RefusalCode
+from harness.running.arms import ArmRun
+
+
+def snapshot(arm: ArmRun, step: Step) -> None:
+    """Take an explicit snapshot under a name.
+
+    Raises:
+        EngineError: The engine refused or failed.
+    """
+    arm.require(Capability.SNAPSHOT)
+    name = step.handle or step.label
+    taken = arm.session(step).remote.snapshot()
+    arm.handles[name] = taken.value
+    arm.done(step, {"handle": name, "snapshot_ns": taken.ns})
+
+
+def restore(arm: ArmRun, step: Step) -> None:
+    """Restore a snapshot into a session, which may be another one, and look before anything else runs.
+
+    Raises:
+        EngineError: The engine refused or failed.
+    """
+    arm.require(Capability.SNAPSHOT)
+    session, name = arm.session(step), step.handle or ""
+    restored = session.remote.restore(handle_of(arm, name))
+    session.prompt, session.schedule, session.position = (), (), restored.value.cached
+    arm.look(step.session, step.label, Phase.RESTORED)
+    arm.done(
+        step,
+        {
+            "handle": name,
+            "cached": restored.value.cached,
+            "restored_bytes": restored.value.restored_bytes,
+            "restore_ns": restored.ns,
+        },
+    )
+
+
+def reset(arm: ArmRun, step: Step) -> None:
+    """Make a session new again.
+
+    Raises:
+        EngineError: The engine refused or failed.
+    """
+    session = arm.session(step)
+    taken = session.remote.reset()
+    session.prompt, session.schedule, session.position = (), (), 0
+    arm.done(step, {"reset_ns": taken.ns})
+
+
+def close(arm: ArmRun, step: Step) -> None:
+    """Close a session; its name opens a new one when it is used again.
+
+    Raises:
+        EngineError: The engine failed.
+    """
+    session = arm.sessions.pop(step.session, None)
+    if session is not None:
+        session.remote.close()
+    arm.done(step)
+
+
+def handle_of(arm: ArmRun, name: str) -> str:
+    """Return the engine's handle of a name in the scenario.
+
+    Raises:
+        RefusedError: Its snapshot was never taken (it may have been refused).
+    """
+    if name not in arm.handles:
+        raise RefusedError(RefusalCode.MISSING, f"no snapshot {name!r} was taken in this arm")
+    return arm.handles[name]

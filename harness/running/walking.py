@@ -1,0 +1,89 @@
+"""Walks one arm, once: opens its engine, runs its steps, and turns what breaks into observations."""
+
+from __future__ import annotations
+
+from harness.engines.client import RemoteEngine
+from harness.engines.host import EngineHost
+from harness.errors import EngineError, RefusedError
+from harness.model.evidence import Crash
+from harness.model.scenario import Arm
+from harness.model.values import RefusalCode
+from harness.running.arms import ArmRun, CellState
+from harness.running.crashes import crash_detail, crash_kind, lost_child
+from harness.running.recording import Recorder
+from harness.running.steps import RUNNERS
+
+
+def run_arm(state: CellState, arm: Arm, rep: int) -> bool:
+    """Run an arm to its end, or to the step that ends it.
+
+    Args:
+        state: Of the cell.
+        arm: What to run.
+        rep: Which of its runs this is.
+
+    Returns:
+        Whether the target knows the engine options of the arm.
+    """
+    opening = arm.steps[0].label
+    try:
+        engine = state.host.open_engine({**state.plan.engine, **arm.engine})
+    except RefusedError as error:
+        if error.code == RefusalCode.UNSUPPORTED:
+            return False
+        _crashed(state, arm, rep, opening, EngineError(f"refused_{error.code}"))
+        return True
+    except EngineError as error:
+        _crashed(state, arm, rep, opening, error)
+        return True
+    run = ArmRun(cell=state, arm=arm, rep=rep, engine=engine)
+    _walk(run)
+    _close(run, engine)
+    return True
+
+
+def write_trust(host: EngineHost, recorder: Recorder) -> None:
+    """Write what was done so that the digests of ended children can be believed."""
+    for trust in host.take_trust():
+        recorder.write(trust)
+
+
+def _walk(run: ArmRun) -> None:
+    for step in run.arm.steps:
+        try:
+            RUNNERS[step.kind](run, step)
+        except RefusedError as error:
+            run.refused(step, error)
+            if not step.may_refuse:
+                return
+        except EngineError as error:
+            _crashed(run.cell, run.arm, run.rep, step.label, error)
+            return
+
+
+def _close(run: ArmRun, engine: RemoteEngine) -> None:
+    """Close the engine of an arm, if its child still lives; an error then is one of the arm's last step."""
+    if not run.cell.host.alive:
+        return
+    try:
+        engine.close()
+    except EngineError as error:
+        _crashed(run.cell, run.arm, run.rep, run.arm.steps[-1].label, error)
+
+
+def _crashed(state: CellState, arm: Arm, rep: int, label: str, error: EngineError) -> None:
+    """Write down how a step ended that did not end by itself; let go of a child that cannot be trusted any more."""
+    if lost_child(error):
+        state.host.discard()
+        write_trust(state.host, state.recorder)
+    state.recorder.write(
+        Crash(
+            cell=state.plan.id,
+            arm=arm.id,
+            rep=rep,
+            label=label,
+            kind=crash_kind(error),
+            detail=crash_detail(error),
+            t_ns=state.recorder.now(),
+        )
+    )
