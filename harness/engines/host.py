@@ -75,6 +75,7 @@ class EngineHost:
         self._device = ""
         self._absent = ""
         self._grade = Observability.TOKENS
+        self._declared: Mapping[str, Sequence[str]] = {}
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -92,6 +93,11 @@ class EngineHost:
     def observability(self) -> Observability:
         """The grade that the engine states; that of an absent device is what its capabilities promise."""
         return self._grade
+
+    @property
+    def path_sets(self) -> Mapping[str, Sequence[str]]:
+        """Path sets that the engine declares, as patterns; known once the host has started."""
+        return self._declared
 
     @property
     def device(self) -> str:
@@ -124,6 +130,7 @@ class EngineHost:
             return self._remember(self._absent_facts())
         answer = self._ask("open_engine", {"options": self.engine_options({})})
         identity = _identity(answer)
+        self._declared = _patterns(identity["path_sets"])
         sets = self._ask("subject", {"path_sets": identity["path_sets"]})
         RemoteEngine(self._ask, number(answer, "engine")).close()
         return self._remember(self._facts(identity, sets))
@@ -323,3 +330,9 @@ def _plain(facts: object) -> Mapping[str, str | int | bool]:
     if not isinstance(facts, dict) or not all(isinstance(fact, str | int) for fact in facts.values()):
         raise ProtocolError("found facts that are not text, integers, true or false")
     return {str(name): fact for name, fact in sorted(facts.items())}
+
+
+def _patterns(declared: object) -> Mapping[str, Sequence[str]]:
+    if not isinstance(declared, dict) or not all(isinstance(patterns, list) for patterns in declared.values()):
+        raise ProtocolError("found path sets that are not lists of patterns by name")
+    return {str(name): [str(pattern) for pattern in patterns] for name, patterns in declared.items()}
