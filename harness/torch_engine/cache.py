@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from harness.torch_engine.cache_types import COUNTERS, CachePlan, Entry, Restorable, Turn
-from harness.torch_engine.errors import MissingError, OptionError, SessionStateError
+from harness.torch_engine.errors import MissingError, OptionError, SessionStateError, TorchEngineError
 from harness.torch_engine.keys import CacheKey, Schedule, prefix_fingerprints
 from harness.torch_engine.memory_guard import MemoryGuard, Room
 from harness.torch_engine.snapshot import Snapshotter, corrupted
@@ -60,8 +60,6 @@ class SessionCache:
         self._clock = 0
         self._counts: Counter[str] = Counter()
 
-    # -- turns ---------------------------------------------------------------------------------
-
     @property
     def enabled(self) -> bool:
         """Whether captures can happen at all."""
@@ -98,8 +96,6 @@ class SessionCache:
     def boundaries(self, turn: Turn, prompt: Sequence[int], after: int, up_to: int) -> tuple[int, ...]:
         """Cut points in (after, up_to]; see `Schedule.boundaries`."""
         return turn.schedule.boundaries(prompt, after, up_to)
-
-    # -- planning and restoring ----------------------------------------------------------------
 
     def plan(self, turn: Turn, prompt: Sequence[int]) -> CachePlan:
         """The deepest published boundary strictly inside the prompt. Changes nothing."""
@@ -153,17 +149,19 @@ class SessionCache:
             MissingError: a link is gone.
             LayoutError, MetadataError: it does not fit; nothing was touched.
         """
-        links = [entry.snapshot for entry in self.chain(key)]
-        layout = destination.expect(key.boundary, links[-1].meta)
-        copied = self.snapshotter.restore(links, layout)
-        destination.finish_restore(links[-1].meta)
+        try:
+            links = [entry.snapshot for entry in self.chain(key)]
+            layout = destination.expect(key.boundary, links[-1].meta)
+            copied = self.snapshotter.restore(links, layout)
+            destination.finish_restore(links[-1].meta)
+        except TorchEngineError:
+            self._counts["restore_failures"] += 1
+            raise
         self._counts["restores"] += 1
         self._counts["hits"] += 1
         self._counts["restored_tokens"] += key.boundary
         self._counts["restored_bytes"] += copied
         self._counts["restored_links"] += len(links)
-
-    # -- capturing -----------------------------------------------------------------------------
 
     def capture(self, turn: Turn, prompt: Sequence[int], boundary: int, layout: StateLayout, meta: bytes) -> str:
         """Take a pending snapshot of the state at a boundary.
@@ -246,8 +244,6 @@ class SessionCache:
         count = len(self._published) + self._pending_count() + 1
         return held <= self.byte_budget and count <= self.entry_budget
 
-    # -- ending a turn -------------------------------------------------------------------------
-
     def commit(self, turn: Turn) -> int:
         """Publish what is pending, parents before children; the number published.
 
@@ -283,8 +279,6 @@ class SessionCache:
             dropped += 1
         self._counts["abandoned"] += dropped
         return dropped
-
-    # -- evicting ------------------------------------------------------------------------------
 
     def evict_lru(self) -> CacheKey | None:
         """Drop the oldest published entry without children; its key, or None if there is none."""
@@ -348,8 +342,6 @@ class SessionCache:
             parent = turn.pending.get(entry.parent)
         if parent is not None:
             parent.children -= 1
-
-    # -- reporting -----------------------------------------------------------------------------
 
     @property
     def stored_bytes(self) -> int:

@@ -81,6 +81,7 @@ COUNTERS = (
     "evicted_bytes",
     "cleared",
     "restores",
+    "restore_failures",
     "restored_tokens",
     "restored_bytes",
     "restored_links",
