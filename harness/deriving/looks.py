@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from harness.model.scenario import Arm, PointRef, Step, StepKind
@@ -45,15 +45,20 @@ def expected_phases(step: Step) -> tuple[Phase, ...]:
             return ()
 
 
-def source(arm: Arm, label: str) -> Step | None:
+def source(arm: Arm, label: str, refused: Collection[str] = ()) -> Step | None:
     """Return the step that began the state which a step works on: the last run or restore in its session.
 
     A run and a restore are their own source.
+
+    Args:
+        arm: The arm.
+        label: The step.
+        refused: Labels of steps that the engine refused: they began nothing.
     """
+    session = next((step.session for step in arm.steps if step.label == label), "")
     found: Step | None = None
     for step in arm.steps:
-        session = next((other.session for other in arm.steps if other.label == label), "")
-        if step.session == session and step.kind in _SOURCES:
+        if step.session == session and step.kind in _SOURCES and step.label not in refused:
             found = step
         if step.label == label:
             return found

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef
+from harness.model.scenario import Arm, CellPlan, CheckKind, CheckSpec, PointRef, Step, StepKind
 from harness.model.values import ArmRole, Capability, Observability
 
 GRADES: Final = (Observability.TOKENS, Observability.LOGITS, Observability.IMAGE, Observability.PARTS)
 """From the weakest grade to the strongest."""
 
+_OF_KIND: Final[Mapping[StepKind, Capability]] = {
+    StepKind.EXTEND: Capability.EXTEND,
+    StepKind.SNAPSHOT: Capability.SNAPSHOT,
+    StepKind.RESTORE: Capability.SNAPSHOT,
+    StepKind.STORE: Capability.STORE,
+    StepKind.CORRUPT: Capability.CORRUPT,
+    StepKind.EVICT: Capability.EVICT,
+    StepKind.BUDGET: Capability.EVICT,
+}
+
 NO_CONTROL: Final = "no_control"
 """The target can run none of the controls, so a pass would prove nothing."""
 
 
+def arm_needs(arm: Arm) -> tuple[Capability, ...]:
+    """Return what an arm needs: what it says, and what its steps imply."""
+    implied = {need for step in arm.steps for need in _step_needs(step)}
+    return tuple(capability for capability in Capability if capability in implied | set(arm.requires))
+
+
+def _step_needs(step: Step) -> Iterator[Capability]:
+    if step.kind in _OF_KIND:
+        yield _OF_KIND[step.kind]
+    if step.cache:
+        yield Capability.PREFIX_CACHE
+    if step.options:
+        yield Capability.SESSION_OPTIONS
+    if step.sampler:
+        yield Capability.SAMPLING
+
+
 def for_target(cell: CellPlan, capabilities: Collection[str]) -> CellPlan:
     """Return the cell without the control arms whose own needs are not met, and without their checks."""
-    dropped = {
-        arm.id for arm in cell.arms if arm.role is ArmRole.CONTROL and not set(arm.requires) <= set(capabilities)
-    }
+    able = set(capabilities)
+    dropped = {arm.id for arm in cell.arms if arm.role is ArmRole.CONTROL and not set(arm_needs(arm)) <= able}
     if not dropped:
         return cell
     return replace(
@@ -47,7 +73,7 @@ def capabilities_missing(
     needed: set[Capability] = set(cell.requires)
     for arm in cell.arms:
         if arm.role is not ArmRole.CONTROL:
-            needed |= set(arm.requires)
+            needed |= set(arm_needs(arm))
     missing = [str(capability) for capability in Capability if capability in needed - set(capabilities)]
     if GRADES.index(Observability(observability)) < GRADES.index(cell.observability):
         missing.append("observability")

@@ -1,0 +1,90 @@
+"""What every check's answer is made of: its stable code, its axis, and its words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from harness.deriving.view import CellView
+from harness.model.decision import CheckResult
+from harness.model.scenario import CheckKind, CheckSpec, PointRef
+from harness.model.values import ArmRole, DecisionAxis, Outcome
+
+CODES: Final[Mapping[CheckKind, str]] = {
+    CheckKind.EXACT: "EXACT.STATE@1",
+    CheckKind.UNCHANGED: "EXACT.UNCHANGED@1",
+    CheckKind.CACHED: "COUNT.CACHED@1",
+    CheckKind.STORED: "FOOT.STORED@1",
+    CheckKind.ENTRIES: "COUNT.ENTRIES@1",
+    CheckKind.REFUSED: "REFUSE.CODE@1",
+    CheckKind.COUNTER: "COUNT.STORE@1",
+    CheckKind.SEEN: "CTRL.SEEN@1",
+    CheckKind.REPEATABLE: "REPEAT.COLD@1",
+    CheckKind.INVENTORY: "STATE.INVENTORY@1",
+    CheckKind.FINISHED: "RUN.FINISHED@1",
+}
+"""Stable id and version of each rule; the version rises when the same evidence could get another answer."""
+
+AXES: Final[Mapping[CheckKind, DecisionAxis]] = {
+    CheckKind.EXACT: DecisionAxis.EXACTNESS,
+    CheckKind.UNCHANGED: DecisionAxis.EXACTNESS,
+    CheckKind.SEEN: DecisionAxis.EXACTNESS,
+    CheckKind.REPEATABLE: DecisionAxis.EXACTNESS,
+    CheckKind.INVENTORY: DecisionAxis.EXACTNESS,
+    CheckKind.STORED: DecisionAxis.FOOTPRINT,
+    CheckKind.CACHED: DecisionAxis.ROBUSTNESS,
+    CheckKind.ENTRIES: DecisionAxis.ROBUSTNESS,
+    CheckKind.REFUSED: DecisionAxis.ROBUSTNESS,
+    CheckKind.COUNTER: DecisionAxis.ROBUSTNESS,
+    CheckKind.FINISHED: DecisionAxis.ROBUSTNESS,
+}
+
+
+def answer(
+    spec: CheckSpec,
+    outcome: Outcome,
+    reason: str = "",
+    *,
+    observed: str | int = "",
+    limit: str | int = "",
+    detail: Mapping[str, str | int] | None = None,
+) -> CheckResult:
+    """Return the result of a check. A reason belongs to every outcome but ``pass``."""
+    return CheckResult(
+        id=spec.id,
+        code=CODES[spec.kind],
+        axis=AXES[spec.kind],
+        outcome=outcome,
+        reason="" if outcome is Outcome.PASS else reason,
+        observed=observed,
+        limit=limit,
+        unit=spec.unit_name,
+        detail=dict(detail or {}),
+    )
+
+
+def absent(view: CellView, spec: CheckSpec, ref: PointRef, detail: Mapping[str, str | int]) -> CheckResult:
+    """Return the answer where something that should have been observed is not there.
+
+    A crash is an ``error`` of its kind; a refusal fails a candidate and breaks the harness' ground in any other arm;
+    nothing at all is an ``error`` too. Never a pass.
+    """
+    crash = view.crash_in(ref.arm)
+    if crash is not None:
+        return answer(spec, Outcome.ERROR, str(crash.kind), detail={**detail, "arm": ref.arm, "label": crash.label})
+    arm = view.arm(ref.arm)
+    for rep in view.reps(ref.arm):
+        refusal = view.refusal_before(ref, rep)
+        if refusal is not None:
+            at = {**detail, "arm": ref.arm, "label": refusal.label, "refusal": refusal.code}
+            if arm is not None and arm.role is ArmRole.CANDIDATE and spec.kind is not CheckKind.SEEN:
+                return answer(spec, Outcome.FAIL, "refused", detail=at)
+            return answer(
+                spec, Outcome.ERROR, "reference_refused" if _is_reference(view, ref) else "refused", detail=at
+            )
+    return answer(spec, Outcome.ERROR, "observation_missing", detail={**detail, "at": str(ref)})
+
+
+def _is_reference(view: CellView, ref: PointRef) -> bool:
+    arm = view.arm(ref.arm)
+    return arm is not None and arm.role is ArmRole.REFERENCE

@@ -1,0 +1,82 @@
+"""``RUN.FINISHED``: what was planned was run, wholly, with the prompts that were declared.
+
+A crash, a hang or a lost observation is an ``error``: it says nothing about exactness, and nothing may be concluded
+from what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.deriving.checks.answers import answer
+from harness.deriving.looks import TURNS, expected_phases
+from harness.deriving.prompts import prompt_digest, prompt_ids
+from harness.deriving.view import CellView
+from harness.model.decision import CheckResult
+from harness.model.evidence import Turn
+from harness.model.scenario import Arm, CheckSpec, PointRef, Step, StepKind
+from harness.model.values import ArmRole, Outcome
+
+
+def check(view: CellView, spec: CheckSpec) -> CheckResult:
+    """Answer the question."""
+    if view.crashes:
+        crash = view.crashes[0]
+        where: dict[str, str | int] = {"arm": crash.arm, "label": crash.label, "rep": crash.rep, "how": crash.detail}
+        return answer(spec, Outcome.ERROR, str(crash.kind), detail=where)
+    events = [event.event for event in view.events]
+    if events != ["begin", "end"]:
+        return answer(spec, Outcome.ERROR, "cell_not_closed", observed=" ".join(events) or "none", limit="begin end")
+    count = 0
+    for arm, rep, step in _planned(view):
+        count += 1
+        fault = _step_fault(view, spec, arm, rep, step)
+        if fault is not None:
+            return fault
+    return answer(spec, Outcome.PASS, observed=count, limit=count, detail={"steps": count})
+
+
+def _planned(view: CellView) -> Iterator[tuple[Arm, int, Step]]:
+    for arm in view.cell.arms:
+        for rep in view.reps(arm.id):
+            for step in arm.steps:
+                yield arm, rep, step
+
+
+def _step_fault(view: CellView, spec: CheckSpec, arm: Arm, rep: int, step: Step) -> CheckResult | None:
+    ref = PointRef(arm=arm.id, label=step.label)
+    where: dict[str, str | int] = {"arm": arm.id, "label": step.label, "rep": rep}
+    record = view.record(ref, rep)
+    if record is not None and record.ended == "refused":
+        if step.may_refuse:
+            return None
+        outcome = Outcome.FAIL if arm.role is ArmRole.CANDIDATE else Outcome.ERROR
+        reason = "refused" if arm.role is ArmRole.CANDIDATE else f"{arm.role}_refused"
+        return answer(spec, outcome, reason, detail={**where, "refusal": record.code})
+    fault = _unrecorded(view, ref, rep, step) or _turn_fault(view, view.turn(ref, rep), step)
+    return answer(spec, Outcome.ERROR, fault, detail=where) if fault else None
+
+
+def _unrecorded(view: CellView, ref: PointRef, rep: int, step: Step) -> str:
+    if step.kind in TURNS:
+        there = view.turn(ref, rep) is not None
+    elif step.kind is StepKind.STORE:
+        there = view.store(ref, rep) is not None
+    else:
+        record = view.record(ref, rep)
+        there = record is not None and record.kind == step.kind
+    lacks = any(view.look(ref, phase, rep) is None for phase in expected_phases(step))
+    return "observation_missing" if lacks or not there else ""
+
+
+def _turn_fault(view: CellView, turn: Turn | None, step: Step) -> str:
+    """Return in what a turn is not the one that was declared."""
+    if turn is None:
+        return ""
+    if turn.decoded != step.decode:
+        return "other_decode_count"
+    if step.kind is not StepKind.RUN or step.prompt is None:
+        return ""
+    ids = prompt_ids(view.cell.prompts, step.prompt)
+    right = turn.prompt_tokens == len(ids) and turn.prompt_digest == prompt_digest(ids)
+    return "" if right else "other_prompt"

@@ -1,0 +1,51 @@
+"""``CTRL.SEEN``: a control. Passes only if the corruption shows, where it was put.
+
+A control that is not seen says that the harness is blind, not that the engine is wrong: the answer is ``error``, and
+nothing else in the cell counts as a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.deriving.checks.answers import absent, answer
+from harness.deriving.checks.exact import not_repeatable
+from harness.deriving.compare import Comparison
+from harness.deriving.pairing import comparisons, pairing
+from harness.deriving.view import CellView
+from harness.model.decision import CheckResult
+from harness.model.scenario import CheckSpec
+from harness.model.values import Outcome
+
+
+def check(view: CellView, spec: CheckSpec) -> CheckResult:
+    """Answer the question."""
+    found = pairing(view, spec)
+    if found.missing:
+        ref, phase = found.missing[0]
+        return absent(view, spec, ref, {"phase": str(phase)})
+    doubt = not_repeatable(view, spec, found)
+    return doubt or _judged(spec, comparisons(view, spec, found))
+
+
+def _judged(spec: CheckSpec, compared: Sequence[Comparison]) -> CheckResult:
+    limit = spec.part or "any"
+    for one in compared:
+        if one.differing and one.digests:
+            return _at_first(spec, one, limit)
+    return answer(spec, Outcome.ERROR, "control_not_seen", observed="nothing", limit=limit)
+
+
+def _at_first(spec: CheckSpec, one: Comparison, limit: str) -> CheckResult:
+    hits = [part for part in one.differing if not spec.part or part.is_called(spec.part)]
+    # a position alone is the engine's own count, not something that was looked at
+    telling = [part for part in hits if part.name != "position"]
+    detail: dict[str, str | int] = {
+        "phase": str(one.pair.phase),
+        "part": (telling or one.differing)[0].name,
+        "parts_differing": one.parts_differing,
+        "parts_compared": one.parts,
+    }
+    if telling:
+        return answer(spec, Outcome.PASS, observed=telling[0].name, limit=limit, detail=detail)
+    return answer(spec, Outcome.ERROR, "control_not_seen", observed=one.differing[0].name, limit=limit, detail=detail)
