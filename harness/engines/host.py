@@ -161,8 +161,17 @@ class EngineHost:
             return
         child, self._child = self._child, None
         child.close()
-        known, checks, mismatches = self._counts
+        self._note_trust()
         self._counts = [0, 0, 0]
+
+    def settle(self) -> None:
+        """Note what was done for trust so far, and leave the child running for the next plan."""
+        if self._child is not None:
+            self._note_trust()
+            self._counts = [self._counts[0], 0, 0]
+
+    def _note_trust(self) -> None:
+        known, checks, mismatches = self._counts
         self._trust.append(
             Trust(
                 child=self._children,

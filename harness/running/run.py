@@ -6,7 +6,6 @@ replaced and the run goes on. Only the harness's own errors end a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -32,60 +31,86 @@ OPTIONS: Final = "engine_options"
 """Reason of a cell whose engine options the target does not know."""
 
 
-def run_plan(
-    plan: Plan,
-    host: EngineHost,
-    writer: Writer,
-    *,
-    folder: Path,
-    clock: Clock | None = None,
-    progress: Progress | None = None,
-) -> None:
+class OpenRun:
+    """One evidence file that is being written: cells are run one by one, then it is closed.
+
+    Args:
+        host: A started host of the target. It is left running, so that several plans can share a child.
+        writer: The evidence file, with its header written.
+        folder: Run folder; the spool of reference bytes lies in it while a cell runs.
+        clock: Where times come from.
+        progress: Is told every observation.
+    """
+
+    def __init__(
+        self,
+        host: EngineHost,
+        writer: Writer,
+        *,
+        folder: Path,
+        clock: Clock | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._host = host
+        self._recorder = Recorder(writer, clock or RealClock(), progress)
+        self._folder = folder
+
+    def run(self, cell: CellPlan) -> None:
+        """Run one cell; what breaks is written down.
+
+        Raises:
+            StatecertError: The harness could not go on.
+        """
+        missing = capabilities_missing(cell, self._host.capabilities, self._host.observability)
+        if self._host.absent:
+            self.leave_out(cell, ABSENT)
+        elif missing:
+            _event(self._recorder, cell, "not_supported", missing[0])
+        else:
+            _run_cell(cell, self._host, self._recorder, self._folder)
+
+    def leave_out(self, cell: CellPlan, reason: str) -> None:
+        """Write down that a cell is not run, and why."""
+        _event(self._recorder, cell, "not_run", reason)
+
+    def close(self, *, interrupted: bool = False) -> None:
+        """Write what was done for trust, and the end record."""
+        self._host.settle()
+        write_trust(self._host, self._recorder)
+        self._recorder.close(interrupted=interrupted)
+
+    def abandon(self) -> None:
+        """Let go of the file without an end record: it counts as cut off."""
+        self._recorder.abandon()
+
+
+def run_plan(plan: Plan, run: OpenRun) -> bool:
     """Run the selected cells of a plan and close the evidence file.
 
     Ctrl-C ends the run in good order: cells that did not begin are ``not_run``, and the end record says that the run
     was interrupted. After any other error that is not an engine's the file is left without an end record.
 
-    Args:
-        plan: What to run.
-        host: A started host of the target; it is closed when this returns.
-        writer: The evidence file, with its header written.
-        folder: Run folder; the spool of reference bytes lies in it while a cell runs.
-        clock: Where times come from.
-        progress: Is told every observation.
+    Returns:
+        Whether it was interrupted.
 
     Raises:
         StatecertError: The harness could not go on.
     """
-    recorder = Recorder(writer, clock or RealClock(), progress)
-    cells = [cell for cell in plan.cells if cell.id in set(plan.selected) and not cell.excluded]
-    waiting = iter(cells)
+    waiting = iter([cell for cell in plan.cells if cell.id in set(plan.selected) and not cell.excluded])
     interrupted = False
     try:
         try:
-            _run_cells(waiting, host, recorder, folder)
+            for cell in waiting:
+                run.run(cell)
         except KeyboardInterrupt:
             interrupted = True
-            _leave_out(waiting, recorder)
-        host.close()
-        write_trust(host, recorder)
-        recorder.close(interrupted=interrupted)
+            for cell in waiting:
+                run.leave_out(cell, INTERRUPTED)
+        run.close(interrupted=interrupted)
     except BaseException:
-        recorder.abandon()
+        run.abandon()
         raise
-    finally:
-        host.close()
-
-
-def _run_cells(cells: Iterator[CellPlan], host: EngineHost, recorder: Recorder, folder: Path) -> None:
-    for cell in cells:
-        missing = capabilities_missing(cell, host.capabilities, host.observability)
-        if host.absent:
-            _event(recorder, cell, "not_run", ABSENT)
-        elif missing:
-            _event(recorder, cell, "not_supported", missing[0])
-        else:
-            _run_cell(cell, host, recorder, folder)
+    return interrupted
 
 
 def _run_cell(cell: CellPlan, host: EngineHost, recorder: Recorder, folder: Path) -> None:
@@ -113,11 +138,6 @@ def _run_arms(state: CellState) -> tuple[str, str]:
         for missing in state.locator.take_missing():
             run_again(state, missing)
     return "end", ""
-
-
-def _leave_out(cells: Iterator[CellPlan], recorder: Recorder) -> None:
-    for cell in cells:
-        _event(recorder, cell, "not_run", INTERRUPTED)
 
 
 def _event(recorder: Recorder, cell: CellPlan, event: str, reason: str = "") -> None:
