@@ -1,13 +1,15 @@
 """The nouns and the errors of a session image, and what must hold of a description.
 
-ImageError                          root of what an image can be refused for
-├── ShortBufferError   short_buffer the buffer holds fewer bytes than the image needs
-├── ImageFormatError   format       bytes that contradict the format, themselves or a digest
-├── ImageIdentityError identity     made by another engine, model or schedule
-├── KvModeError        kv_mode      other element types than the destination's
-├── ImageCapacityError capacity     more tokens or rows than the destination holds
-├── ImageUnsupportedError unsupported  a version or element type that this build does not know
-└── ImageStateError    state        a session that contradicts itself cannot be exported
+The tree, with each branch's code:
+
+    ImageError                               root of what an image can be refused for
+    ├── ShortBufferError       short_buffer  the buffer holds fewer bytes than the image needs
+    ├── ImageFormatError       format        bytes that contradict the format, themselves or a digest
+    ├── ImageIdentityError     identity      made by another engine, model or schedule
+    ├── KvModeError            kv_mode       other element types than the destination's
+    ├── ImageCapacityError     capacity      more tokens or rows than the destination holds
+    ├── ImageUnsupportedError  unsupported   a version or element type that this build does not know
+    └── ImageStateError        state         a session that contradicts itself cannot be exported
 """
 
 from __future__ import annotations
