@@ -76,9 +76,7 @@ def test_turn_ends_respect_both_limits() -> None:
 
 
 @given(st.lists(st.sampled_from([1, 7]), max_size=300), st.integers(0, 300), st.integers(0, 400))
-def test_cuts_of_a_part_are_the_cuts_of_the_whole_in_that_part(
-    prompt: list[int], after: int, up_to: int
-) -> None:
+def test_cuts_of_a_part_are_the_cuts_of_the_whole_in_that_part(prompt: list[int], after: int, up_to: int) -> None:
     schedule = Schedule(chunk=64, turn_token=7)
 
     whole = schedule.boundaries(prompt, 0, len(prompt))

@@ -79,9 +79,7 @@ def finish(session: TorchSession, prompt: list[int], sampler: Sampler | None = N
     after_prefill, logits = parts(session), session.logits()
     ids = session.decode(6, sampler or Greedy())
     assert logits is not None
-    return Outcome(
-        after_prefill=after_prefill, logits=digest(logits), ids=ids, after_decode=parts(session)
-    )
+    return Outcome(after_prefill=after_prefill, logits=digest(logits), ids=ids, after_decode=parts(session))
 
 
 def cold(session: TorchSession, prompt: list[int]) -> Outcome:
@@ -115,9 +113,7 @@ class ToyState:
 
     def layout(self, rows: int | None = None) -> StateLayout:
         """The two parts."""
-        fixed = FixedPart(
-            name="toy.fixed", family="recurrent", layer=0, element_type="u8", tensor=self.fixed
-        )
+        fixed = FixedPart(name="toy.fixed", family="recurrent", layer=0, element_type="u8", tensor=self.fixed)
         stream = RowStream(
             name="toy.rows",
             family="kv",

@@ -123,8 +123,9 @@ class GatedDelta:
             value = torch.baddbmm(new[t], from_state[t], memory, alpha=-1)
             fresh.append(value)
             memory = torch.baddbmm(memory * keep[t], write[t], value)
+        before = torch.stack(states)  # a copy: the first of them may be the live buffer itself
         state.recurrent.copy_(memory)
-        return torch.stack(states), torch.stack(fresh)
+        return before, torch.stack(fresh)
 
     def _output(self, out: Tensor, z: Tensor) -> Tensor:
         """Norm per head, gate, project: out and z (n, heads, Dv) to (n, d)."""
