@@ -47,3 +47,5 @@ class Decision:
     cells: Sequence[CellDecision]
     by_axis: Mapping[DecisionAxis, Verdict]
     overall: Verdict
+    reasons: Sequence[str] = ()
+    """Why the whole run is in error although its cells are not, like ``trust_mismatch``."""

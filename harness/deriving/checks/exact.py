@@ -113,11 +113,9 @@ def _judged(view: CellView, spec: CheckSpec, compared: Sequence[Comparison]) -> 
             first = one.differing[0]
             detail = difference_detail(view, spec, one, first)
             return answer(spec, Outcome.FAIL, reason_of(first), observed=len(one.differing), limit=0, detail=detail)
-    detail: dict[str, str | int] = {
-        "phases": " ".join(str(one.pair.phase) for one in compared),
-        "parts_compared": parts,
-    }
-    return answer(spec, Outcome.PASS, observed=0, limit=0, detail={**detail, **_witnessed(view, spec)})
+    phases = " ".join(str(one.pair.phase) for one in compared)
+    shown = {"phases": phases, "parts_compared": parts, **_witnessed(view, spec)}
+    return answer(spec, Outcome.PASS, observed=0, limit=0, detail=shown)
 
 
 def _witnessed(view: CellView, spec: CheckSpec) -> Mapping[str, str | int]:
@@ -133,7 +131,7 @@ def _witness(view: CellView, spec: CheckSpec) -> CheckResult | None:
         return absent(view, spec, candidate, {"witness": str(spec.witness)})
     found = witness.account(view, candidate)
     if word and found is not None:
-        detail = {
+        detail: dict[str, str | int] = {
             "witness": str(spec.witness),
             "how": word,
             "at": str(found.at),

@@ -1,0 +1,96 @@
+"""What differs between two certificates of one claim key, and why the later one replaces the earlier.
+
+Measured values are no difference (that is why one measures again), nor is anything that every run has of its own:
+run id, times, the load of the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from harness.deriving.fields import mappings_at, text_at, value_at
+from harness.model.values import ReasonCode
+
+Body = Mapping[str, object]
+
+_PLAIN: Final = (
+    ("scenario", "procedure_digest"),
+    ("run", "suite"),
+    ("run", "scales"),
+    ("subject", "engine", "name"),
+    ("subject", "engine", "version"),
+    ("subject", "engine", "adapter"),
+    ("subject", "engine", "group"),
+    ("subject", "model", "name"),
+    ("subject", "model", "digest"),
+    ("subject", "capabilities"),
+    ("subject", "commit"),
+    ("subject", "tree"),
+    ("environment", "machine"),
+    ("environment", "hw_class"),
+    ("harness", "version"),
+    ("observability",),
+)
+_FACTS: Final = (("subject", "identity"), ("environment", "device"), ("environment", "facts"))
+_PATH_SETS: Final = (("subject", "path_sets"), ("harness", "path_sets"))
+_OF_EVERY_RUN: Final = ("load", "memory_free", "mem_free", "temperature", "power")
+"""Facts that begin like this change with every run."""
+
+_REASONS: Final = (
+    (("scenario.", "run.suite", "run.scales"), ReasonCode.SCENARIO_CHANGED),
+    (("subject.model.",), ReasonCode.MODEL_CHANGED),
+    (
+        ("subject.engine.", "subject.path_sets.", "subject.capabilities", "harness.", "observability"),
+        ReasonCode.SOURCE_CHANGED,
+    ),
+    (("environment.machine", "environment.hw_class", "environment.device."), ReasonCode.HARDWARE_CHANGED),
+    (("environment.", "subject.identity."), ReasonCode.ENVIRONMENT_CHANGED),
+)
+"""First match decides: what a change of the scenario explains is not blamed on the machine."""
+
+
+def differs(old: Body, new: Body) -> tuple[str, ...]:
+    """Return the dotted names of everything that the second record rests on otherwise, sorted."""
+    found = {".".join(path) for path in _PLAIN if value_at(old, *path) != value_at(new, *path)}
+    for path in _FACTS:
+        found.update(_facts(old, new, path))
+    for path in _PATH_SETS:
+        found.update(_sets(old, new, path))
+    return tuple(sorted(found))
+
+
+def dropped_cells(old: Body, new: Body) -> tuple[str, ...]:
+    """Return the cells that the earlier record has and the later one does not, in the order of the earlier."""
+    kept = {cell.get("id") for cell in mappings_at(new, "cells")}
+    return tuple(str(cell.get("id")) for cell in mappings_at(old, "cells") if cell.get("id") not in kept)
+
+
+def reason_code(changed: Sequence[str]) -> ReasonCode:
+    """Return why the later record replaces the earlier, from what differs."""
+    for beginnings, reason in _REASONS:
+        if any(name.startswith(beginnings) for name in changed):
+            return reason
+    return ReasonCode.RERUN_SAME_INPUTS
+
+
+def same_place(old: Body, new: Body) -> bool:
+    """Tell whether two records speak of one claim key on one machine."""
+    machines = (text_at(old, "environment", "machine"), text_at(new, "environment", "machine"))
+    return old.get("claim_key") == new.get("claim_key") and machines[0] == machines[1]
+
+
+def _facts(old: Body, new: Body, path: tuple[str, ...]) -> Iterator[str]:
+    before, after = value_at(old, *path), value_at(new, *path)
+    if not isinstance(before, Mapping) or not isinstance(after, Mapping):
+        return
+    for name in {*before, *after}:
+        if before.get(name) != after.get(name) and not str(name).startswith(_OF_EVERY_RUN):
+            yield ".".join((*path, str(name)))
+
+
+def _sets(old: Body, new: Body, path: tuple[str, ...]) -> Iterator[str]:
+    before, after = ({one.get("name"): one.get("digest") for one in mappings_at(body, *path)} for body in (old, new))
+    for name in {*before, *after}:
+        if before.get(name) != after.get(name):
+            yield ".".join((*path, str(name)))

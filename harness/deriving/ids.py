@@ -1,0 +1,52 @@
+"""Ids that are derived: of certificates and events, claim keys, file names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from harness.errors import InvalidDocumentError
+from harness.model.values import ClaimKey, Sha256
+from harness.wire import canonical
+
+ID12: Final = 12
+"""Digits of an id that file names show; links and the ledger use all 64."""
+
+_SCENARIO: Final = re.compile(r"[A-Z][0-9]{2,3}\Z")
+_SLUG: Final = re.compile(r"[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*\Z")
+_OUTSIDE: Final = re.compile(r"[^a-z0-9_.]+")
+
+
+def certificate_id(body: Mapping[str, object]) -> Sha256:
+    """Return the id of a certificate: SHA-256 of the canonical bytes of its body, which are also what is signed."""
+    return Sha256(canonical.digest(body))
+
+
+def id12(identity: str) -> str:
+    """Return the digits of an id that file names show."""
+    return identity[:ID12]
+
+
+def claim_key(scenario: str, engine: str, model: str, hw_class: str) -> ClaimKey:
+    """Return ``<scenario>/<engine>-<model>/<hw_class>``, which is also a folder.
+
+    Raises:
+        InvalidDocumentError: A piece is no slug; it is refused, not repaired, since two names must not become one.
+    """
+    if _SCENARIO.match(scenario) is None:
+        raise InvalidDocumentError(f"found scenario {scenario!r}; allowed is a letter and two or three digits")
+    for name, value in (("engine", engine), ("model", model), ("hw_class", hw_class)):
+        if _SLUG.match(value) is None or len(value) > 96:
+            raise InvalidDocumentError(f"found {name} {value!r}; allowed is a slug like {slug(value)!r}")
+    return ClaimKey(f"{scenario}/{engine}-{model}/{hw_class}")
+
+
+def slug(text: str) -> str:
+    """Return a text as a slug: lower case, everything else than letters, digits, ``_`` and ``.`` a single dash."""
+    return _OUTSIDE.sub("-", text.lower()).strip("-.") or "unnamed"
+
+
+def certificate_name(created: str, identity: str) -> str:
+    """Return the file name of a certificate: the day of its run and the first digits of its id."""
+    return f"{created[:10]}-{id12(identity)}.json"

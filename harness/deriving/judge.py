@@ -1,0 +1,158 @@
+"""From evidence to decisions: every cell of the declared product gets exactly one outcome.
+
+Evidence that contradicts itself (another procedure than its digest says, observations of cells that were not asked
+for, a look that is there twice) is refused: there is no honest verdict on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.deriving.checks import run_check
+from harness.deriving.decide import decide, decide_cell, unjudged
+from harness.deriving.product import expand_procedure
+from harness.deriving.support import NO_CONTROL, capabilities_missing, for_target
+from harness.deriving.view import CellView, cell_view
+from harness.errors import InvalidDocumentError, UsageError
+from harness.model.decision import CellDecision, Decision
+from harness.model.evidence import CellEvent, Evidence, Header, Observation, PartTable, Trust
+from harness.model.scenario import CellPlan, Plan
+from harness.model.values import CellId, Observability, Outcome, Sha256
+from harness.wire.scenario_doc import procedure_digest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """Everything that is derived from evidence, before it is written down as a body."""
+
+    plan: Plan
+    """The declared product."""
+    decision: Decision
+    views: Mapping[CellId, CellView]
+    """Of the cells that were judged."""
+    trust: Sequence[Trust]
+
+
+def judge(evidence: Evidence, where: str = "evidence") -> Judged:
+    """Return the decision that follows from evidence.
+
+    Raises:
+        InvalidDocumentError: The evidence was cut off or contradicts itself.
+    """
+    if evidence.end is None:
+        raise InvalidDocumentError("was cut off: there is no end record", where=where)
+    header = evidence.header
+    plan = plan_of(header, where)
+    sorted_out = _by_cell(evidence, plan, where)
+    tables = {table.root: table for table in evidence.observations if isinstance(table, PartTable)}
+    judged = [
+        _cell(header, cell, sorted_out[cell.id], tables, interrupted=evidence.end.interrupted)
+        if cell.id in plan.selected
+        else (cell, unjudged(cell, Outcome.NOT_RUN, "not_selected"), None)
+        for cell in plan.cells
+    ]
+    trust = tuple(one for one in evidence.observations if isinstance(one, Trust))
+    views = {cell.id: view for cell, _, view in judged if view is not None}
+    reasons = trust_faults(trust, needed=bool(views))
+    decision = decide([(cell, decided) for cell, decided, _ in judged], reasons)
+    return Judged(plan=plan, decision=decision, views=views, trust=trust)
+
+
+def plan_of(header: Header, where: str = "evidence") -> Plan:
+    """Return the product that a header declares.
+
+    Raises:
+        InvalidDocumentError: Its procedure has another digest, or no such product can be made.
+    """
+    if procedure_digest(header.procedure) != header.procedure_digest:
+        raise InvalidDocumentError("procedure_digest is not the digest of the procedure", where=f"{where}#1")
+    try:
+        return expand_procedure(
+            header.scenario_id,
+            header.procedure,
+            header.scales,
+            suite=header.suite,
+            selected=header.selected,
+            where=f"{where}#1",
+        )
+    except UsageError as error:
+        raise InvalidDocumentError(str(error), where=f"{where}#1") from error
+
+
+def capabilities_of(header: Header) -> tuple[str, ...]:
+    """Return the capabilities that the target declared."""
+    found = header.target.get("capabilities")
+    return tuple(str(name) for name in found) if isinstance(found, (list, tuple)) else ()
+
+
+def trust_faults(trust: Sequence[Trust], *, needed: bool) -> tuple[str, ...]:
+    """Return why the digests of a run cannot be believed, as reason codes; empty: they can."""
+    faults = []
+    if needed and not trust:
+        faults.append("trust_missing")
+    if any(one.mismatches for one in trust):
+        faults.append("trust_mismatch")
+    if any(not one.known_answers for one in trust):
+        faults.append("no_known_answers")
+    if len({one.child for one in trust}) != len(trust):
+        faults.append("child_twice")
+    return tuple(faults)
+
+
+def _by_cell(evidence: Evidence, plan: Plan, where: str) -> Mapping[CellId, Sequence[Observation]]:
+    excluded = {cell.id for cell in plan.cells if cell.excluded}
+    found: dict[CellId, list[Observation]] = {cell.id: [] for cell in plan.cells}
+    for number, observation in enumerate(evidence.observations, start=2):
+        if isinstance(observation, (PartTable, Trust)):
+            continue
+        place = f"{where}#{number}"
+        if observation.cell not in found:
+            raise InvalidDocumentError(f"found cell {observation.cell}, which is not in the product", where=place)
+        if observation.cell in excluded or observation.cell not in plan.selected:
+            raise InvalidDocumentError(f"found cell {observation.cell}, which was not to be run", where=place)
+        found[observation.cell].append(observation)
+    return found
+
+
+def _cell(
+    header: Header,
+    cell: CellPlan,
+    observations: Sequence[Observation],
+    tables: Mapping[Sha256, PartTable],
+    *,
+    interrupted: bool,
+) -> tuple[CellPlan, CellDecision, CellView | None]:
+    if cell.excluded:
+        return cell, unjudged(cell, Outcome.EXCLUDED, cell.excluded), None
+    fitted = for_target(cell, capabilities_of(header))
+    ended = _without_judgement(cell, observations, interrupted=interrupted)
+    if ended is not None:
+        return fitted, ended, None
+    grade = Observability(str(header.target.get("observability")))
+    missing = capabilities_missing(cell, capabilities_of(header), grade)
+    if missing:
+        unfit = Outcome.NOT_SUPPORTED if missing == (NO_CONTROL,) else Outcome.ERROR
+        return fitted, unjudged(cell, unfit, missing[0]), None
+    view = cell_view(fitted, observations, tables, grade)
+    return fitted, decide_cell(fitted, [run_check(view, check) for check in fitted.checks]), view
+
+
+def _without_judgement(
+    cell: CellPlan, observations: Sequence[Observation], *, interrupted: bool
+) -> CellDecision | None:
+    """Return the decision of a cell that was not run through; None: its checks are to be asked."""
+    events = [one for one in observations if isinstance(one, CellEvent)]
+    names = [event.event for event in events]
+    if len(set(names)) != len(names):
+        raise InvalidDocumentError(f"found the events {', '.join(names)}; each is there once", where=cell.id)
+    last = events[-1] if events else None
+    if last is not None and last.event in ("not_run", "not_supported"):
+        if "end" in names or (len(observations) > 1 and names[0] != "begin"):
+            raise InvalidDocumentError(f"found {last.event} beside observations of the cell", where=cell.id)
+        return unjudged(cell, Outcome(last.event), last.reason or "unstated")
+    if observations:
+        return None
+    if interrupted:
+        return unjudged(cell, Outcome.NOT_RUN, "interrupted")
+    return unjudged(cell, Outcome.ERROR, "no_observation")

@@ -1,0 +1,54 @@
+"""What a run does not cover, as codes. A certificate that leaves its limits to the reader claims too much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from harness.deriving.support import dropped_arms
+from harness.model.decision import Decision
+from harness.model.evidence import Header, Trust
+from harness.model.scenario import Plan
+from harness.model.values import Guarantee, Observability, Outcome, TreeState, Verdict
+
+
+def limits(plan: Plan, decision: Decision, header: Header, trust: Sequence[Trust]) -> tuple[str, ...]:
+    """Return the codes, sorted; cells and checks stand behind a colon."""
+    return tuple(sorted({*_of_target(header), *_of_trust(trust), *_of_decision(decision), *_of_plan(plan, header)}))
+
+
+def _of_target(header: Header) -> Iterator[str]:
+    identity = header.target.get("identity")
+    if isinstance(identity, Mapping) and str(identity.get("weights", "")).startswith("seed"):
+        yield "seeded_weights"
+    grade = header.target.get("observability")
+    if grade != Observability.PARTS:
+        yield f"observability_{grade}"
+    if header.source.get("tree") == TreeState.NO_REPOSITORY:
+        yield "no_repository"
+    if header.target.get("group") == "harness.mutants":
+        yield "mutant"
+
+
+def _of_trust(trust: Sequence[Trust]) -> Iterator[str]:
+    if not sum(one.spot_checks for one in trust):
+        yield "no_spot_checks"
+
+
+def _of_decision(decision: Decision) -> Iterator[str]:
+    for axis, verdict in decision.by_axis.items():
+        if verdict is Verdict.NOT_EVALUATED:
+            yield f"{axis}_not_evaluated"
+    for cell in decision.cells:
+        if cell.outcome in (Outcome.NOT_RUN, Outcome.NOT_SUPPORTED, Outcome.EXCLUDED):
+            yield f"{cell.outcome}:{cell.id}"
+
+
+def _of_plan(plan: Plan, header: Header) -> Iterator[str]:
+    found = header.target.get("capabilities")
+    capabilities = [str(name) for name in found] if isinstance(found, (list, tuple)) else []
+    for cell in plan.cells:
+        for arm in dropped_arms(cell, capabilities):
+            yield f"control_dropped:{cell.id}:{arm}"
+        for check in cell.checks:
+            if check.guarantee in (Guarantee.SESSION_EXACT, Guarantee.TOKENS_ONLY):
+                yield f"{check.guarantee}:{check.id}"
