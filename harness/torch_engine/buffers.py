@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -178,10 +179,10 @@ class SessionBuffers:
             else:
                 state.seen = first
 
-    def remember(self, tokens: list[int] | tuple[int, ...]) -> None:
-        """Append tokens to the history."""
+    def remember(self, tokens: npt.NDArray[np.int32]) -> None:
+        """Append tokens (n,) to the history."""
         end = self.history_rows + len(tokens)
-        self.history[self.history_rows : end] = torch.tensor(tokens, dtype=torch.int32)
+        self.history[self.history_rows : end] = torch.from_numpy(tokens)
         self.history_rows = end
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from harness.torch_engine.cache_types import COUNTERS, CachePlan, Entry, Restorable, Turn
 from harness.torch_engine.errors import MissingError, OptionError, SessionStateError, TorchEngineError
-from harness.torch_engine.keys import CacheKey, Schedule, prefix_fingerprints
+from harness.torch_engine.keys import CacheKey, Schedule, Tokens, prefix_fingerprints
 from harness.torch_engine.memory_guard import MemoryGuard, Room
 from harness.torch_engine.snapshot import Snapshotter, corrupted
 from harness.torch_engine.state import StateLayout
@@ -77,11 +77,11 @@ class SessionCache:
         if turn in self._turns:
             self._turns.remove(turn)
 
-    def key(self, turn: Turn, prompt: Sequence[int], boundary: int) -> CacheKey:
+    def key(self, turn: Turn, prompt: Tokens, boundary: int) -> CacheKey:
         """The key of the first ``boundary`` tokens of a prompt."""
         return self.keys(turn, prompt, (boundary,))[0]
 
-    def keys(self, turn: Turn, prompt: Sequence[int], boundaries: Sequence[int]) -> list[CacheKey]:
+    def keys(self, turn: Turn, prompt: Tokens, boundaries: Sequence[int]) -> list[CacheKey]:
         """The keys of ascending boundaries of a prompt, in one pass over its tokens."""
         fingerprints = self.fingerprints(prompt, boundaries)
         return [
@@ -89,15 +89,15 @@ class SessionCache:
             for boundary, fingerprint in zip(boundaries, fingerprints, strict=True)
         ]
 
-    def fingerprints(self, prompt: Sequence[int], boundaries: Sequence[int]) -> list[int]:
+    def fingerprints(self, prompt: Tokens, boundaries: Sequence[int]) -> list[int]:
         """u64 of each prefix; see `keys.prefix_fingerprints`."""
         return prefix_fingerprints(prompt, boundaries)
 
-    def boundaries(self, turn: Turn, prompt: Sequence[int], after: int, up_to: int) -> tuple[int, ...]:
+    def boundaries(self, turn: Turn, prompt: Tokens, after: int, up_to: int) -> tuple[int, ...]:
         """Cut points in (after, up_to]; see `Schedule.boundaries`."""
         return turn.schedule.boundaries(prompt, after, up_to)
 
-    def plan(self, turn: Turn, prompt: Sequence[int]) -> CachePlan:
+    def plan(self, turn: Turn, prompt: Tokens) -> CachePlan:
         """The deepest published boundary strictly inside the prompt. Changes nothing."""
         if not self.enabled:
             return CachePlan(boundary=0, key=None, reason="disabled")
@@ -163,7 +163,7 @@ class SessionCache:
         self._counts["restored_bytes"] += copied
         self._counts["restored_links"] += len(links)
 
-    def capture(self, turn: Turn, prompt: Sequence[int], boundary: int, layout: StateLayout, meta: bytes) -> str:
+    def capture(self, turn: Turn, prompt: Tokens, boundary: int, layout: StateLayout, meta: bytes) -> str:
         """Take a pending snapshot of the state at a boundary.
 
         Args:
@@ -196,7 +196,7 @@ class SessionCache:
         self._counts["captures" if reason == "captured" else f"skip_{reason}"] += 1
         return reason
 
-    def find_parent(self, turn: Turn, prompt: Sequence[int], boundary: int, layout: StateLayout) -> Entry | None:
+    def find_parent(self, turn: Turn, prompt: Tokens, boundary: int, layout: StateLayout) -> Entry | None:
         """The deepest earlier snapshot of the same prefix, published or pending, that lines up."""
         cuts = self.boundaries(turn, prompt, 0, boundary - 1)
         for key in reversed(self.keys(turn, prompt, cuts)):

@@ -8,6 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+
+Tokens = Sequence[int] | npt.NDArray[np.int32]
+"""Token ids; an array is taken without a copy."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +42,7 @@ class Schedule:
     turn_token: int | None = None
     """A cut also follows each occurrence of this token, if set."""
 
-    def boundaries(self, prompt: Sequence[int], after: int, up_to: int) -> tuple[int, ...]:
+    def boundaries(self, prompt: Tokens, after: int, up_to: int) -> tuple[int, ...]:
         """Cuts in (after, up_to], ascending, each once; none past the prompt's end.
 
         Args:
@@ -50,7 +54,8 @@ class Schedule:
         cuts = set(range((after // self.chunk + 1) * self.chunk, end + 1, self.chunk))
         if self.turn_token is not None:
             low = max(after, 0)
-            cuts.update(i + 1 for i in range(low, end) if prompt[i] == self.turn_token)
+            ends = np.flatnonzero(np.asarray(prompt[low:end]) == self.turn_token)
+            cuts.update((ends + (low + 1)).tolist())
         return tuple(sorted(cuts))
 
 
@@ -59,17 +64,17 @@ def encode_domain(fields: Mapping[str, str | int | bool]) -> bytes:
     return json.dumps(dict(fields), sort_keys=True, separators=(",", ":")).encode()
 
 
-def token_bytes(tokens: Sequence[int]) -> bytes:
+def token_bytes(tokens: Tokens) -> bytes:
     """Token ids as little-endian u32."""
     return np.asarray(tokens, dtype="<u4").tobytes()
 
 
-def prefix_fingerprint(tokens: Sequence[int]) -> int:
+def prefix_fingerprint(tokens: Tokens) -> int:
     """First 8 bytes, as a little-endian u64, of SHA-256 over the tokens as little-endian u32."""
     return prefix_fingerprints(tokens, (len(tokens),))[0]
 
 
-def prefix_fingerprints(tokens: Sequence[int], boundaries: Sequence[int]) -> list[int]:
+def prefix_fingerprints(tokens: Tokens, boundaries: Sequence[int]) -> list[int]:
     """`prefix_fingerprint` of several prefixes in one pass.
 
     Args:

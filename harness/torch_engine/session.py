@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -32,6 +34,8 @@ from harness.torch_engine.state import StateLayout, flip_bits
 if TYPE_CHECKING:
     from harness.torch_engine.engine import TorchEngine
 
+_NO_TOKENS = np.zeros(0, dtype=np.int32)
+
 
 class TorchSession:
     """A session of a `TorchEngine`; opened by it, not constructed directly."""
@@ -47,7 +51,7 @@ class TorchSession:
         self.schedule = Schedule(chunk=options.chunk, turn_token=token)
         self.turn = self.cache.open_turn(encode_domain(self.identity), self.schedule)
         self._buffers: SessionBuffers | None = engine.new_buffers()
-        self._prompt: tuple[int, ...] = ()
+        self._prompt = _NO_TOKENS
         self._armed = False
         self.position = 0
         """Tokens forwarded so far."""
@@ -130,7 +134,7 @@ class TorchSession:
         new = self._checked(tokens)
         end = self.position + len(new)
         self._fits(len(new))
-        everything = (*self.history(), *new)
+        everything = np.concatenate((self.buffers.history[: self.position].numpy(), new))
         for stop in sorted({*self.schedule.boundaries(everything, self.position, end), end}):
             if stop > self.position:
                 self.forward(everything[self.position : stop], last=stop == end)
@@ -166,7 +170,7 @@ class TorchSession:
         except Exception:
             self.reset()
             raise
-        self._advance((token,))
+        self._advance(np.array([token], dtype=np.int32))
         self.decoded += 1
         return token
 
@@ -193,13 +197,13 @@ class TorchSession:
 
     def history(self) -> list[int]:
         """All tokens forwarded so far."""
-        return [int(t) for t in self.buffers.history[: self.buffers.history_rows].tolist()]
+        return list(map(int, self.buffers.history[: self.buffers.history_rows].tolist()))
 
     def reset(self) -> None:
         """Forget prompt and state; pending captures are dropped."""
         self.abandon()
         self.buffers.reset()
-        self._prompt = ()
+        self._prompt = _NO_TOKENS
         self.position = self.decoded = 0
         self.logits_valid = False
 
@@ -248,7 +252,7 @@ class TorchSession:
         saved = SavedSession(
             snapshot=self.snapshotter.capture(layout, self.metadata(), starts),
             identity=self.identity,
-            prompt=self._prompt,
+            prompt=tuple(self._prompt.tolist()),
         )
         return self.engine.keep(saved)
 
@@ -269,7 +273,7 @@ class TorchSession:
         layout = self.buffers.layout("session", meta.layers, meta.position)
         self.restore_parts(saved, layout)
         self.abandon()
-        self._prompt = saved.prompt
+        self._prompt = np.asarray(saved.prompt, dtype=np.int32)
         self.take_over(meta)
 
     def restore_parts(self, saved: SavedSession, layout: StateLayout) -> None:
@@ -317,13 +321,13 @@ class TorchSession:
 
     # -- forwarding ----------------------------------------------------------------------------
 
-    def forward(self, tokens: Sequence[int], *, last: bool) -> None:
+    def forward(self, tokens: npt.NDArray[np.int32], *, last: bool) -> None:
         """Forward tokens in one span; with ``last`` the logits after them become pending."""
         use_threads(self.engine.options.threads)
         b = self.buffers
         try:
             with torch.inference_mode():
-                ids = torch.tensor(tokens, dtype=torch.int64).to(b.device)
+                ids = torch.from_numpy(tokens.astype(np.int64)).to(b.device)
                 hidden = self.decoder.prefill(ids, self.position, b.layers)
                 if last:
                     b.logits.copy_(self.decoder.logits(hidden))
@@ -335,17 +339,16 @@ class TorchSession:
         self._advance(tokens)
         self.logits_valid = last
 
-    def _advance(self, tokens: Sequence[int]) -> None:
-        self.buffers.remember(tuple(tokens))
+    def _advance(self, tokens: npt.NDArray[np.int32]) -> None:
+        self.buffers.remember(tokens)
         self.position += len(tokens)
 
-    def _checked(self, tokens: Sequence[int]) -> tuple[int, ...]:
-        """The tokens as a tuple, each shown to be in the vocabulary."""
-        checked = tuple(tokens)
-        vocab = self.decoder.config.vocab
-        if checked and (min(checked) < 0 or max(checked) >= vocab):
-            raise OptionError(f"tokens: expected ids in 0..{vocab - 1}, found {min(checked)}..{max(checked)}")
-        return checked
+    def _checked(self, tokens: Sequence[int]) -> npt.NDArray[np.int32]:
+        """The tokens (n,) as an array of its own, each shown to be in the vocabulary."""
+        wide, vocab = np.array(tokens, dtype=np.int64), self.decoder.config.vocab
+        if wide.size and (wide.min() < 0 or wide.max() >= vocab):
+            raise OptionError(f"tokens: expected ids in 0..{vocab - 1}, found {wide.min()}..{wide.max()}")
+        return wide.astype(np.int32)
 
     def _fits(self, count: int) -> None:
         room = self.buffers.capacity - self.position
