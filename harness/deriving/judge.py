@@ -47,7 +47,7 @@ def judge(evidence: Evidence, where: str = "evidence") -> Judged:
     sorted_out = _by_cell(evidence, plan, where)
     tables = {table.root: table for table in evidence.observations if isinstance(table, PartTable)}
     judged = [
-        _cell(header, cell, sorted_out[cell.id], tables, interrupted=evidence.end.interrupted)
+        judge_cell(header, cell, sorted_out[cell.id], tables, interrupted=evidence.end.interrupted)
         if cell.id in plan.selected
         else (cell, unjudged(cell, Outcome.NOT_RUN, "not_selected"), None)
         for cell in plan.cells
@@ -115,7 +115,7 @@ def _by_cell(evidence: Evidence, plan: Plan, where: str) -> Mapping[CellId, Sequ
     return found
 
 
-def _cell(
+def judge_cell(
     header: Header,
     cell: CellPlan,
     observations: Sequence[Observation],
@@ -123,6 +123,18 @@ def _cell(
     *,
     interrupted: bool,
 ) -> tuple[CellPlan, CellDecision, CellView | None]:
+    """Return one cell as the target can run it, what it comes to, and the view that was judged (None: none was).
+
+    Args:
+        header: Of the evidence.
+        cell: As planned.
+        observations: Those of this cell, in order.
+        tables: Part tables by root.
+        interrupted: Whether the run was broken off.
+
+    Raises:
+        InvalidDocumentError: The observations contradict the plan or one another.
+    """
     if cell.excluded:
         return cell, unjudged(cell, Outcome.EXCLUDED, cell.excluded), None
     fitted = for_target(cell, capabilities_of(header))

@@ -1,0 +1,79 @@
+"""Tell what this machine has, and what is missing: Python, packages, engines, devices, where files go."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+from harness.commands.common import add_json, show
+from harness.errors import EngineError, ExitCode, StatecertError
+
+EXAMPLE = "example: statecert doctor"
+
+PACKAGES = ("torch", "numpy", "orjson", "jsonschema", "jsonschema-rs", "pyyaml", "rich", "jinja2", "pandas", "pytest")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Only ``--json``."""
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Print one row per finding; 1 if no engine can run here."""
+    from harness.reporting.tables import Column, Table
+
+    rows = [*_base(), *_engines()]
+    columns = [Column(key=key, header=key) for key in ("what", "state", "detail")]
+    show(Table(title="this machine", columns=columns, rows=rows), as_json=args.json)
+    able = any(row["what"].startswith("device ") and row["state"] == "pass" for row in rows)
+    return ExitCode.GOOD if able else ExitCode.FINDINGS
+
+
+def _base() -> Iterator[dict[str, str]]:
+    yield _row("python", "pass", f"{platform.python_version()} ({platform.system()} {platform.machine()})")
+    for name in PACKAGES:
+        try:
+            yield _row(f"package {name}", "pass", metadata.version(name))
+        except metadata.PackageNotFoundError:
+            yield _row(f"package {name}", "error", "not installed")
+    free = shutil.disk_usage(Path.cwd()).free
+    yield _row("disk", "pass" if free > 1 << 30 else "error", f"{free / 1e9:.1f} GB free here")
+    writable = os.access(Path.cwd(), os.W_OK)
+    yield _row(
+        "folder", "pass" if writable else "error", "runs/ can be written" if writable else "read-only: use --out"
+    )
+
+
+def _engines() -> Iterator[dict[str, str]]:
+    from harness.engines import registry
+
+    names = registry.names()
+    yield _row("engines", "pass" if names else "error", ", ".join(names) or "no entry point in harness.engines")
+    for name in names:
+        yield from _devices(name)
+
+
+def _devices(name: str) -> Iterator[dict[str, str]]:
+    from harness.engines.host import EngineHost
+    from harness.model.target import Target
+
+    sys.stderr.write(f"asking {name} ...\n")
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with EngineHost(Target(name=name, adapter=name), Path(folder)) as host:
+                host.ensure()
+                for device, reason in host.devices:
+                    yield _row(f"device {name}:{device}", "not_run" if reason else "pass", reason or "can run")
+        except (EngineError, StatecertError) as problem:
+            yield _row(f"engine {name}", "error", str(problem).splitlines()[0])
+
+
+def _row(what: str, state: str, detail: str) -> dict[str, str]:
+    return {"what": what, "state": state, "detail": detail}

@@ -1,0 +1,192 @@
+"""Run scenarios on an engine of this machine: judged at once, written as certificates (or drafts, with the reason).
+
+Evidence, certificates, drafts and the engine's own output go to a new folder ``runs/<utc>-<id>/``. With ``--certify``
+the certificates go to ``certificates/`` instead; that needs a clean tree and every cell of the scenarios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.commands.common import (
+    add_json,
+    add_scenarios,
+    add_target,
+    chosen_scenarios,
+    parse_options,
+    show,
+    use_colour,
+)
+from harness.errors import ExitCode
+from harness.model.values import Outcome, Verdict
+
+if TYPE_CHECKING:
+    from harness.model.evidence import Observation
+    from harness.model.scenario import Plan
+    from harness.pipeline import Bench, Finished
+    from harness.reporting.tables import Table
+
+EXAMPLE = "example: statecert run A01 A02 --suite default"
+
+RAN = frozenset({Outcome.PASS, Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.ERROR})
+"""Outcomes of cells in which an engine was looked at."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Scenarios, target, where to write, whether to certify and gate."""
+    add_scenarios(parser)
+    add_target(parser)
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs"), metavar="DIR", help="where run folders go (default: runs)"
+    )
+    parser.add_argument(
+        "--certify",
+        type=Path,
+        nargs="?",
+        const=Path("certificates"),
+        metavar="DIR",
+        help="write certificates to this folder (default: certificates) instead of the run folder",
+    )
+    parser.add_argument("--gate", action="store_true", help="gate what was written, every cell must pass")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Run, judge, file, print."""
+    from harness.model.target import Target
+    from harness.pipeline import bench, make_plans, new_run_folder
+
+    plans = make_plans(chosen_scenarios(args.scenario, args.scenarios), args.suite, args.scale)
+    target = Target(
+        name=f"{args.target}-{args.device}",
+        adapter=args.target,
+        device=args.device,
+        options={"preset": args.preset, **parse_options(args.option)},
+    )
+    folder = new_run_folder(args.out)
+    certificates = args.certify or folder / "certificates"
+    if not args.quiet:
+        sys.stderr.write(f"starting {target.adapter} on {args.device} ...\n")
+    with bench(target, folder) as up:
+        if not args.quiet:
+            sys.stderr.write(f"{up.facts.engine} {up.facts.model} on {up.facts.hw_class}\n")
+        finished, interrupted = _run_all(up, plans, certificates, args)
+    show(cell_table(finished), as_json=args.json)
+    code = exit_code(finished, interrupted=interrupted)
+    if not args.json:
+        _epilogue(finished, folder, certificates, interrupted=interrupted)
+    if args.gate and not interrupted:
+        code = worse(code, _gate(certificates, quiet=args.json))
+    return code
+
+
+def _run_all(
+    up: Bench, plans: Sequence[Plan], certificates: Path, args: argparse.Namespace
+) -> tuple[list[Finished], bool]:
+    from harness.pipeline import file_evidence, run_one
+    from harness.reporting.progress import observe, progress
+
+    cells = sum(1 for plan in plans for cell in plan.cells if cell.id in plan.selected and not cell.excluded)
+    finished: list[Finished] = []
+    quiet = args.quiet or args.json
+    with progress(sys.stderr, cells=cells, quiet=quiet, colour=use_colour()) as display:
+
+        def tell(observation: Observation) -> None:
+            observe(display, observation)
+
+        for plan in plans:
+            evidence, interrupted = run_one(up, plan, tell)
+            finished.append(file_evidence(up, plan, evidence, certificates))
+            if interrupted:
+                return finished, True
+    return finished, False
+
+
+def cell_table(finished: Sequence[Finished]) -> Table:
+    """One row per cell: outcome, checks, what failed first."""
+    from harness.reporting.tables import Column, Table
+
+    rows = [_row(cell, one) for one in finished for cell in _cells(one.body)]
+    columns = (
+        Column(key="cell", header="cell"),
+        Column(key="outcome", header="outcome"),
+        Column(key="checks", header="checks", justify="right"),
+        Column(key="why", header="why"),
+    )
+    return Table(title=f"{len(rows)} cells", columns=columns, rows=rows)
+
+
+def _row(cell: Mapping[str, object], one: Finished) -> dict[str, str | int]:
+    checks = cell.get("checks")
+    results = [check for check in checks if isinstance(check, Mapping)] if isinstance(checks, list) else []
+    passed = sum(check["outcome"] == Outcome.PASS for check in results)
+    worst = next((check for check in results if check["outcome"] != Outcome.PASS), None)
+    why = f"{worst['id']}: {worst.get('reason', '')}" if worst else str(cell.get("reason", ""))
+    return {
+        "cell": str(cell["id"]),
+        "outcome": str(cell["outcome"]),
+        "checks": f"{passed}/{len(results)}",
+        "why": why or (f"draft: {one.draft}" if one.draft else ""),
+    }
+
+
+def _cells(body: Mapping[str, object]) -> list[Mapping[str, object]]:
+    cells = body["cells"]
+    return [cell for cell in cells if isinstance(cell, Mapping)] if isinstance(cells, list) else []
+
+
+def exit_code(finished: Sequence[Finished], *, interrupted: bool) -> ExitCode:
+    """The exit code of a run, from outcomes alone."""
+    outcomes = {str(cell["outcome"]) for one in finished for cell in _cells(one.body)}
+    verdicts = {_overall(one.body) for one in finished}
+    if interrupted or Outcome.ERROR in outcomes or Verdict.ERROR in verdicts:
+        return ExitCode.BROKEN if interrupted or outcomes & RAN else ExitCode.NOTHING
+    if not outcomes & RAN:
+        return ExitCode.NOTHING
+    return ExitCode.GOOD if verdicts == {Verdict.PASS} else ExitCode.FINDINGS
+
+
+def _overall(body: Mapping[str, object]) -> str:
+    decision = body["decision"]
+    return str(decision["overall"]) if isinstance(decision, Mapping) else str(Verdict.ERROR)
+
+
+def worse(one: ExitCode, other: ExitCode) -> ExitCode:
+    """The one that weighs more: 3 before 2 before 1, any of them before 0."""
+    order = (ExitCode.BROKEN, ExitCode.INVALID, ExitCode.FINDINGS, ExitCode.USAGE, ExitCode.NOTHING, ExitCode.GOOD)
+    return min(one, other, key=order.index)
+
+
+def _epilogue(finished: Sequence[Finished], folder: Path, certificates: Path, *, interrupted: bool) -> None:
+    say: Callable[[str], int] = sys.stdout.write
+    drafts = sorted({one.draft for one in finished if one.draft})
+    issued = sum(1 for one in finished if not one.draft)
+    if interrupted:
+        say("interrupted: cells that did not begin are not_run; what was written is in the run folder\n")
+    say(f"run folder    {folder}\n")
+    if issued:
+        say(f"certificates  {certificates} ({issued})\n")
+    if drafts:
+        say(f"drafts        {folder / 'drafts'} ({len(finished) - issued}): {'; '.join(drafts)}\n")
+    if issued:
+        say(f"next          statecert report {certificates}\n")
+        say(f"              statecert gate {certificates} --require-pass\n")
+    else:
+        say(f"next          statecert judge {finished[0].evidence}\n" if finished else "")
+
+
+def _gate(certificates: Path, *, quiet: bool) -> ExitCode:
+    from harness.gating.gate import gate
+    from harness.gating.outputs import text
+
+    if not certificates.is_dir():
+        return ExitCode.FINDINGS
+    report = gate([certificates], require_pass=True)
+    if not quiet:
+        sys.stdout.write(text(report))
+    return report.exit_code

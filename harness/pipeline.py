@@ -1,0 +1,268 @@
+"""The street in order: scenario -> plan -> run -> evidence -> certificate. The only file that knows all stages."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from harness.deriving.body import derive_body
+from harness.deriving.product import expand
+from harness.errors import InvalidDocumentError, InvalidScenarioError, NothingToDoError, StorageError, UsageError
+from harness.model.evidence import Evidence, Header, Observation
+from harness.model.scenario import Plan, Scenario
+from harness.model.target import Environment, Source, Target, TargetFacts
+from harness.wire import resources
+from harness.wire.evidence_doc import EvidenceWriter, read_evidence
+from harness.wire.scenario_doc import parse_scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.engines.host import EngineHost
+
+ADHOC: Final = "adhoc"
+"""Name of the suite when a caller gives a scale."""
+
+
+def available_scenarios(folder: Path | None = None) -> dict[str, Scenario]:
+    """Scenarios by id: those of a folder, or the ones that travel with the package.
+
+    Raises:
+        InvalidScenarioError: A file does not fit its schema, or two files share an id.
+    """
+    texts = _texts(folder)
+    found: dict[str, Scenario] = {}
+    for where, text in texts:
+        scenario = parse_scenario(text, where)
+        if scenario.id in found:
+            raise InvalidScenarioError(f"found the id {scenario.id} twice; ids are unique in a folder", where=where)
+        found[scenario.id] = scenario
+    return dict(sorted(found.items()))
+
+
+def _texts(folder: Path | None) -> Iterator[tuple[str, bytes]]:
+    if folder is None:
+        for name in resources.resource_names("scenarios"):
+            yield f"scenarios/{name}", resources.resource_text("scenarios", name)
+        return
+    if not folder.is_dir():
+        raise UsageError(f"no folder {folder}; --scenarios wants a folder of YAML files")
+    for path in sorted(folder.rglob("*.yaml")):
+        yield str(path), read_bytes(path)
+
+
+def read_scenario(path: Path) -> Scenario:
+    """One scenario file.
+
+    Raises:
+        UsageError: The file is not there.
+        InvalidScenarioError: It does not fit its schema.
+    """
+    if not path.is_file():
+        raise UsageError(f"no scenario file {path}")
+    return parse_scenario(read_bytes(path), str(path))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Contents of a file.
+
+    Raises:
+        StorageError: It cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as problem:
+        raise StorageError(f"cannot read {path}: {problem.strerror}") from problem
+
+
+def make_plans(chosen: Sequence[tuple[Scenario, Sequence[str]]], suite: str, scale: int | None = None) -> list[Plan]:
+    """Plans of the chosen scenarios that belong to a suite, or at one given scale.
+
+    Args:
+        chosen: Scenarios, each with the ids of the cells that were named; none: all.
+        suite: Name of a suite.
+        scale: A scale that replaces the suite's.
+
+    Raises:
+        UsageError: No scenario of these knows the suite, or a cell does not exist.
+    """
+    plans = []
+    for scenario, cells in chosen:
+        scales = [scale] if scale is not None else scenario.suites.get(suite, ())
+        if scales:
+            name = suite if scale is None else ADHOC
+            plans.append(expand(scenario, scales, suite=name, selected=cells or None, where=scenario.id))
+    if not plans:
+        known = sorted({name for scenario, _ in chosen for name in scenario.suites})
+        raise UsageError(f"no scenario here belongs to suite {suite!r}; suites are: {', '.join(known)}")
+    return plans
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finished:
+    """One scenario that was run, judged and filed."""
+
+    plan: Plan
+    evidence: Path
+    body: Mapping[str, object]
+    """Certificate body, also where it became only a draft."""
+    paths: Sequence[Path]
+    """What was written: certificate and evidence, or a draft."""
+    draft: str
+    """Why this is a draft and no certificate; empty: it is a certificate."""
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """A target that is up: its host, and what was probed once at the start of the run."""
+
+    target: Target
+    host: EngineHost
+    facts: TargetFacts
+    environment: Environment
+    source: Source
+    folder: Path
+    names: tuple[str, ...] = field(default_factory=tuple)
+    """Names of this host and user, which no record may hold."""
+
+    def header(self, plan: Plan) -> Header:
+        """First record of the evidence of a plan."""
+        return Header(
+            run_id=uuid.uuid4().hex,
+            created=utc_now(),
+            suite=plan.suite,
+            scales=plan.scales,
+            selected=plan.selected,
+            scenario_id=plan.scenario.id,
+            procedure=plan.scenario.procedure,
+            procedure_digest=plan.scenario.procedure_digest,
+            target={**plain(self.facts), "adapter": self.target.adapter, "group": self.target.group},
+            environment=plain(self.environment),
+            source=plain(self.source),
+        )
+
+
+@contextmanager
+def bench(target: Target, folder: Path) -> Iterator[Bench]:
+    """Start a target's child, probe engine, machine and source once, and end the child afterwards.
+
+    Raises:
+        UsageError: Adapter or device is unknown.
+        EngineError: The engine does not start.
+    """
+    from harness.engines.host import EngineHost
+    from harness.running.probe import probe_environment
+    from harness.running.source import source_of
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with EngineHost(target, folder) as host:
+        facts = host.start()
+        yield Bench(
+            target=target,
+            host=host,
+            facts=facts,
+            environment=probe_environment(),
+            source=source_of(host.path_sets),
+            folder=folder,
+            names=private_names(),
+        )
+
+
+def run_one(bench: Bench, plan: Plan, progress: Callable[[Observation], None] | None = None) -> tuple[Path, bool]:
+    """Run one plan; returns its evidence file and whether the run was interrupted.
+
+    Raises:
+        StatecertError: The harness could not go on; the evidence file is cut off and says so.
+    """
+    from harness.running.run import OpenRun, run_plan
+
+    path = evidence_path(bench, plan)
+    writer = EvidenceWriter(path, bench.header(plan), names=bench.names)
+    interrupted = run_plan(plan, OpenRun(bench.host, writer, folder=bench.folder, progress=progress))
+    return path, interrupted
+
+
+def evidence_path(bench: Bench, plan: Plan) -> Path:
+    """Where the evidence of a plan is written while it runs."""
+    folder = bench.folder / "evidence"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{plan.scenario.id}-{bench.facts.engine}-{bench.facts.model}.jsonl"
+
+
+def file_evidence(bench: Bench, plan: Plan, evidence: Path, certificates: Path) -> Finished:
+    """Judge an evidence file and file it: as a certificate where it may be one, else as a draft with the reason.
+
+    Raises:
+        InvalidDocumentError: The evidence contradicts itself.
+        StorageError: Something could not be written.
+    """
+    from harness.certifying.issue import draft, issue, why_draft
+
+    data = read_bytes(evidence)
+    body = derive_body(read_evidence(data, evidence.name))
+    reason = why_draft(data)
+    paths = draft(data, bench.folder / "drafts") if reason else issue(data, certificates)
+    return Finished(plan=plan, evidence=evidence, body=body, paths=paths, draft=reason)
+
+
+def judge(path: Path) -> tuple[Evidence, dict[str, object]]:
+    """Evidence of a file, and the body that follows from it.
+
+    Raises:
+        InvalidDocumentError: The evidence is cut off, changed, or contradicts itself.
+    """
+    evidence = read_evidence(read_bytes(path), path.name)
+    if evidence.end is None:
+        raise InvalidDocumentError(
+            "found no end record: the run was cut off, so nothing can be judged", where=path.name
+        )
+    return evidence, derive_body(evidence)
+
+
+def new_run_folder(out: Path) -> Path:
+    """A new folder ``<out>/<utc>-<id>``."""
+    folder = out / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:6]}"
+    try:
+        folder.mkdir(parents=True)
+    except OSError as problem:
+        raise StorageError(f"cannot make {folder}: {problem.strerror}; choose another with --out") from problem
+    return folder
+
+
+def require_some(finished: Sequence[Finished]) -> None:
+    """Raise if nothing was run."""
+    if not finished:
+        raise NothingToDoError("no scenario was run")
+
+
+def utc_now() -> str:
+    """RFC 3339 UTC, whole seconds."""
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def private_names() -> tuple[str, ...]:
+    """Names of this host and user, so that a writer can refuse records that hold them."""
+    names = {socket.gethostname()}
+    with suppress(OSError, KeyError):
+        names.add(getpass.getuser())
+    return tuple(sorted(name for name in names if len(name) > 3 and name not in {"localhost", "root"}))
+
+
+def plain(noun: object) -> dict[str, object]:
+    """A noun as a mapping of plain values."""
+    return {key: _plain_value(value) for key, value in asdict(noun).items()}  # type: ignore[call-overload]
+
+
+def _plain_value(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _plain_value(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain_value(item) for item in value]
+    return str(value) if isinstance(value, str) else value

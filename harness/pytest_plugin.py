@@ -1,0 +1,208 @@
+"""Scenario cells as pytest items (entry point ``pytest11``). Light to import: only pytest and the standard library.
+
+- Every YAML file that begins with ``schema: statecert/scenario/`` is a collector; each of its cells is an item whose
+  name is the cell's id. It works in any repository that has such files.
+- Plain ``pytest`` runs the ``default`` suite on the CPU; ``pytest -m hw`` runs the ``hw`` suite on an accelerator of
+  this machine. Missing hardware is skipped with its reason and recorded ``not_run``; if no cell ran, ``-m hw`` ends with 5.
+- Evidence and certificates go to a run folder. A subset (``-k``) is a partial run and makes drafts only.
+- Under xdist the cells of one scenario stay on one worker.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from harness.live import CellVerdict, LiveRuns
+    from harness.model.scenario import CellPlan, Plan
+
+MARK: Final = b"schema: statecert/scenario/"
+HW: Final = re.compile(r"(?<!not )\bhw\b")
+NOTHING_RAN: Final = 5
+RUNS: Final = pytest.StashKey["LiveRuns"]()
+RAN: Final = pytest.StashKey[list[str]]()
+WRITTEN: Final = pytest.StashKey[list[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of the plugin."""
+    group = parser.getgroup("statecert", "qualification of session state")
+    group.addoption("--statecert-suite", default="", help="suite of scenario cells (default: default; hw with -m hw)")
+    group.addoption("--statecert-target", default="torch", help="engine (default: torch)")
+    group.addoption("--statecert-preset", default="tiny", help="model preset (default: tiny)")
+    group.addoption("--statecert-device", default="", help="device (default: cpu; the best accelerator with -m hw)")
+    group.addoption("--statecert-out", default="runs", help="where run folders go (default: runs)")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker; keep the cells of a scenario together under xdist."""
+    config.addinivalue_line("markers", "hw: scenario cells on an accelerator or a configured engine of this machine")
+    config.stash[RAN] = []
+    config.stash[WRITTEN] = []
+    if getattr(config.option, "dist", "no") == "load":
+        config.option.dist = "loadgroup"
+
+
+def wants_hardware(config: pytest.Config) -> bool:
+    """Whether ``-m`` asks for hardware cells."""
+    return HW.search(config.option.markexpr or "") is not None
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect scenario files, told by their first line."""
+    if file_path.suffix not in {".yaml", ".yml"} or not is_scenario(file_path):
+        return None
+    return ScenarioFile.from_parent(parent, path=file_path)
+
+
+def is_scenario(path: Path) -> bool:
+    """Whether a file says that it is a scenario."""
+    try:
+        with path.open("rb") as file:
+            return MARK in file.read(512)
+    except OSError:
+        return False
+
+
+class ScenarioFile(pytest.File):
+    """One scenario file."""
+
+    plan: Plan
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """One item for each cell of the suite that is not excluded."""
+        from harness.errors import StatecertError
+        from harness.pipeline import make_plans, read_scenario
+
+        hardware = wants_hardware(self.config)
+        suite = self.config.option.statecert_suite or ("hw" if hardware else "default")
+        try:
+            scenario = read_scenario(self.path)
+            if suite not in scenario.suites:
+                return
+            (self.plan,) = make_plans([(scenario, ())], suite)
+        except StatecertError as problem:
+            raise self.CollectError(str(problem)) from problem
+        for cell in self.plan.cells:
+            if not cell.excluded:
+                item: CellItem = CellItem.from_parent(self, name=cell.id, cell=cell)
+                if hardware:
+                    item.add_marker("hw")
+                if self.config.pluginmanager.hasplugin("xdist"):
+                    item.add_marker(pytest.mark.xdist_group(scenario.id))
+                yield item
+
+
+class CellFailedError(Exception):
+    """A cell did not pass; carries its verdict."""
+
+    def __init__(self, verdict: CellVerdict) -> None:
+        super().__init__(verdict.text())
+        self.verdict = verdict
+
+
+class CellItem(pytest.Item):
+    """One cell of one scenario."""
+
+    parent: ScenarioFile
+
+    def __init__(self, *, cell: CellPlan, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.cell = cell
+
+    def runtest(self) -> None:
+        """Run the cell and judge what was seen."""
+        verdict = live_runs(self.config).run_cell(self.parent.plan, self.cell)
+        if verdict.outcome in {"not_run", "not_supported"}:
+            pytest.skip(f"{verdict.outcome}: {verdict.reason}")
+        self.user_properties.append(("statecert", verdict.outcome))
+        if verdict.outcome != "pass":
+            raise CellFailedError(verdict)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
+        """Say which checks failed, and where the first difference is."""
+        if isinstance(excinfo.value, CellFailedError):
+            return str(excinfo.value)
+        return str(super().repr_failure(excinfo, style))
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Where the cell comes from."""
+        return self.path, None, self.name
+
+
+def live_runs(config: pytest.Config) -> LiveRuns:
+    """The runs of this session, opened at the first cell."""
+    if RUNS not in config.stash:
+        from harness.live import LiveRuns
+
+        option = config.option
+        hardware = wants_hardware(config)
+        config.stash[RUNS] = LiveRuns(
+            adapter=option.statecert_target,
+            preset=option.statecert_preset,
+            device=option.statecert_device or ("accelerator" if hardware else "cpu"),
+            out=Path(option.statecert_out),
+        )
+    return config.stash[RUNS]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note which cells of each scenario were asked for, so that a subset is known as one."""
+    chosen: dict[ScenarioFile, list[str]] = {}
+    for item in session.items:
+        if isinstance(item, CellItem):
+            chosen.setdefault(item.parent, []).append(item.name)
+    for file, cells in chosen.items():
+        from dataclasses import replace
+
+        file.plan = replace(file.plan, selected=tuple(cell.id for cell in file.plan.cells if cell.id in set(cells)))
+
+
+class Counter:
+    """Counts cells that ran, also those of xdist workers."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a cell that really ran."""
+        if report.when == "call":
+            self.config.stash[RAN].extend(str(value) for key, value in report.user_properties if key == "statecert")
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over what a worker wrote."""
+        self.config.stash[WRITTEN].extend(getattr(node, "workeroutput", {}).get("statecert", ()))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Begin to count."""
+    session.config.pluginmanager.register(Counter(session.config), "statecert-counter")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Close evidence, file certificates; ``-m hw`` in which no cell ran ends with 5."""
+    config = session.config
+    if RUNS in config.stash:
+        config.stash[WRITTEN].extend(config.stash[RUNS].close())
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["statecert"] = config.stash[WRITTEN]
+        return
+    if wants_hardware(config) and exitstatus == 0 and not config.stash[RAN]:
+        session.exitstatus = NOTHING_RAN
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say what was written."""
+    written = config.stash.get(WRITTEN, [])
+    if written:
+        terminalreporter.section("statecert")
+        for line in written:
+            terminalreporter.line(line)
