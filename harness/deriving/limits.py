@@ -18,7 +18,8 @@ def limits(plan: Plan, decision: Decision, header: Header, trust: Sequence[Trust
 
 def _of_target(header: Header) -> Iterator[str]:
     identity = header.target.get("identity")
-    if isinstance(identity, Mapping) and str(identity.get("weights", "")).startswith("seed"):
+    # weights that come from a seed stand in for a trained model: bits are judged, answers are not
+    if isinstance(identity, Mapping) and {"seed", "weights_sha256"} <= set(identity):
         yield "seeded_weights"
     grade = header.target.get("observability")
     if grade != Observability.PARTS:

@@ -1,0 +1,1 @@
+"""Issues certificates from closed evidence, keeps the store and the append-only ledger."""

@@ -1,0 +1,182 @@
+"""From closed evidence to a certificate in the store, or to a draft that claims nothing.
+
+Everything is derived and checked first; then, in this order, each step whole or absent:
+
+1. the evidence file, under its digest;
+2. the certificate;
+3. the event by which it supersedes its predecessor (the current certificate of the same claim key and machine);
+4. the generated members: status of its neighbours, README.
+
+Made again with the same evidence, a call completes what an earlier one began and changes nothing else. Another
+machine's certificate corroborates: no event.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from harness.certifying.ledger import regenerate, require_sound, supersede_event, write_event, write_once
+from harness.certifying.store import ATTRIBUTES, Store, certificate_path, event_path, evidence_path, read_store
+from harness.deriving.body import derive_body
+from harness.deriving.changes import same_place
+from harness.deriving.fields import text_at
+from harness.deriving.ids import certificate_id
+from harness.deriving.judge import plan_of
+from harness.deriving.status import derive_status
+from harness.errors import InvalidDocumentError, StorageError
+from harness.model.certificate import Certificate, Event, Status
+from harness.model.evidence import Evidence
+from harness.model.values import CertificateState, TreeState
+from harness.wire import canonical, files, privacy
+from harness.wire.certificate_doc import format_certificate, require_body
+from harness.wire.evidence_doc import read_evidence
+
+_NO_TEXT: Final = b"* -text\n"
+"""Git leaves the bytes of everything in the folder alone."""
+_MUTANTS: Final = "harness.mutants"
+
+
+def why_draft(data: bytes) -> str:
+    """Return why evidence can only become a draft; empty: it can be certified.
+
+    Raises:
+        InvalidDocumentError: The bytes are no evidence.
+    """
+    return _why_draft(read_evidence(data, "evidence"))
+
+
+def issue(data: bytes, folder: Path, now: str = "") -> list[Path]:
+    """File evidence as a certificate; return what was written, nothing if all of it was there.
+
+    Args:
+        data: Bytes of a closed evidence file.
+        folder: The certificates folder.
+        now: Time of a ledger event, RFC 3339 UTC; the end of the run, if not given.
+
+    Raises:
+        InvalidDocumentError: The evidence was cut off, interrupted, partial, contradicts itself, is of a dirty tree or
+            a mutant, holds something private, or is older than the current certificate; or the folder cannot be
+            trusted. Nothing was written.
+        StorageError: The disk refuses; the same call completes what is missing.
+    """
+    evidence = read_evidence(data, "evidence")
+    reason = _why_draft(evidence)
+    if reason:
+        raise InvalidDocumentError(f"cannot be certified: {reason}", where="evidence")
+    certificate = _certificate(evidence)
+    store = read_store(folder)
+    _require_new_run(store, certificate)
+    created = now or (evidence.end.finished if evidence.end is not None else "")
+    events = _events(store, certificate, created)
+    require_sound(store, [certificate], events)
+    return _write(folder, data, certificate, events)
+
+
+def draft(data: bytes, folder: Path) -> list[Path]:
+    """Write what would follow from evidence, as a file that no reader takes for a certificate.
+
+    Raises:
+        InvalidDocumentError: The evidence was cut off or contradicts itself.
+        StorageError: The disk refuses.
+    """
+    evidence = read_evidence(data, "evidence")
+    body = derive_body(evidence)
+    path = folder / f"draft-{evidence.header.scenario_id}-{evidence.header.run_id}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{folder}: cannot be made ({error.strerror})") from error
+    files.replace(path, canonical.render({"draft": body, "why": _why_draft(evidence) or "asked_for"}))
+    return [path]
+
+
+def _why_draft(evidence: Evidence) -> str:
+    if evidence.end is None:
+        return "cut_off"
+    header = evidence.header
+    conditions = (
+        (evidence.end.interrupted, "interrupted"),
+        (header.target.get("group") == _MUTANTS, "mutant"),
+        (header.source.get("tree") == TreeState.DIRTY, "dirty_tree"),
+        (plan_of(header).partial, "partial"),
+    )
+    return next((word for holds, word in conditions if holds), "")
+
+
+def _certificate(evidence: Evidence) -> Certificate:
+    body = derive_body(evidence)
+    require_body(body, "certificate")
+    private = privacy.findings(body)
+    if private:
+        raise InvalidDocumentError(f"private: {'; '.join(private[:5])}", where="certificate")
+    return Certificate(id=certificate_id(body), body=body, status=Status(state=CertificateState.CURRENT))
+
+
+def _require_new_run(store: Store, certificate: Certificate) -> None:
+    """A run is issued once: another certificate with its run id or evidence would be the same run, shown as two."""
+    for path in (("run", "run_id"), ("run", "evidence", "sha256")):
+        mine = text_at(certificate.body, *path)
+        for other in store.certificates.values():
+            if other.id != certificate.id and text_at(other.body, *path) == mine:
+                raise InvalidDocumentError(
+                    f"certificate {other.id[:12]} has the same {'.'.join(path)}", where="certificate"
+                )
+
+
+def _events(store: Store, certificate: Certificate, created: str) -> Sequence[Event]:
+    if certificate.id in store.certificates and not _is_current(store, certificate):
+        return ()
+    rivals = [
+        other
+        for other in store.certificates.values()
+        if other.id != certificate.id and same_place(other.body, certificate.body) and _is_current(store, other)
+    ]
+    if not rivals:
+        return ()
+    if len(rivals) > 1:
+        raise InvalidDocumentError(
+            f"{len(rivals)} certificates are current for this claim key and machine; mend the ledger first",
+            where=str(certificate.body["claim_key"]),
+        )
+    old = rivals[0]
+    if _made(old.body) >= _made(certificate.body):
+        raise InvalidDocumentError(
+            f"the run is not newer than that of the current certificate {old.id[:12]}", where="evidence"
+        )
+    return (supersede_event(old, certificate, max(created, _made(certificate.body))),)
+
+
+def _is_current(store: Store, certificate: Certificate) -> bool:
+    return derive_status(certificate.id, store.events).state is CertificateState.CURRENT
+
+
+def _made(body: Mapping[str, object]) -> str:
+    return text_at(body, "run", "created")
+
+
+def _write(folder: Path, data: bytes, certificate: Certificate, events: Sequence[Event]) -> list[Path]:
+    before = {path for path in _named(folder, data, certificate, events) if path.exists()}
+    folder.mkdir(parents=True, exist_ok=True)
+    attributes = folder / ATTRIBUTES
+    if not attributes.exists():
+        files.write_new(attributes, _NO_TEXT)
+    # 1. evidence, 2. certificate, 3. event
+    written = [write_once(folder / evidence_path(hashlib.sha256(data).hexdigest()), data)]
+    path = folder / certificate_path(certificate)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        files.write_new(path, format_certificate(certificate))
+    written.append(path)
+    written += [write_event(folder, event) for event in events]
+    # 4. generated
+    generated = regenerate(folder, str(certificate.body["claim_key"]))
+    fresh = [one for one in written if one not in before]
+    return fresh + [one for one in generated if one not in fresh]
+
+
+def _named(folder: Path, data: bytes, certificate: Certificate, events: Sequence[Event]) -> Sequence[Path]:
+    names = [evidence_path(hashlib.sha256(data).hexdigest()), certificate_path(certificate)]
+    return [folder / name for name in (*names, *(event_path(event) for event in events))]

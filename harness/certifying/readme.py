@@ -1,0 +1,88 @@
+"""The generated page of a claim key's folder: which certificate holds, and what replaced what.
+
+A forge renders it exactly where the next reader lands, beside the files. Everything in it follows from the
+certificates and the ledger, so a gate makes it again and compares bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from harness.deriving.fields import text_at
+from harness.deriving.ids import id12
+from harness.deriving.status import derive_status, in_order
+from harness.model.certificate import Certificate, Event
+from harness.model.values import ReasonCode
+
+_WORDS: Final = {
+    ReasonCode.RERUN_SAME_INPUTS: "the same inputs were run again",
+    ReasonCode.SOURCE_CHANGED: "files of the engine or of the harness changed",
+    ReasonCode.SCENARIO_CHANGED: "the scenario changed",
+    ReasonCode.MODEL_CHANGED: "the model changed",
+    ReasonCode.ENVIRONMENT_CHANGED: "the environment changed",
+    ReasonCode.HARDWARE_CHANGED: "the device changed",
+    ReasonCode.HARNESS_BUG: "the harness had a bug",
+    ReasonCode.MEASUREMENT_INVALID: "the measurement was not valid",
+    ReasonCode.SCHEMA_MIGRATION: "the form of the record changed",
+    ReasonCode.RECORD_ERROR: "the record was wrong",
+}
+_MOST: Final = 8
+"""Names shown of what differs; the event file has all."""
+
+
+def readme(claim_key: str, certificates: Sequence[Certificate], events: Sequence[Event]) -> bytes:
+    """Return the page of one claim key.
+
+    Args:
+        claim_key: The claim key.
+        certificates: All certificates of the claim key, in any order.
+        events: The whole ledger.
+    """
+    newest_first = sorted(certificates, key=lambda one: (text_at(one.body, "run", "created"), one.id), reverse=True)
+    own = {one.id for one in certificates}
+    told = [line for event in in_order(events) if event.target in own for line in _told(event)]
+    lines = [
+        f"# {claim_key}",
+        "",
+        "Generated from the certificates beside it and from the ledger. Only a current certificate supports a claim.",
+        "",
+        "| certificate | date | decision | status | superseded by |",
+        "|---|---|---|---|---|",
+        *(_row(one, events) for one in newest_first),
+        *(["", *told] if told else []),
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _row(certificate: Certificate, events: Sequence[Event]) -> str:
+    status = derive_status(certificate.id, events)
+    by = f"`{id12(status.superseded_by)}`" if status.superseded_by else ""
+    date, overall = text_at(certificate.body, "run", "created")[:10], text_at(certificate.body, "decision", "overall")
+    return f"| `{id12(certificate.id)}` | {date} | {overall} | {status.state} | {by} |"
+
+
+def _told(event: Event) -> Iterator[str]:
+    day, target, why = event.created[:10], id12(event.target), _WORDS[event.reason_code]
+    if event.kind == "supersede":
+        yield f"- {day}: `{id12(event.by)}` replaced `{target}`: {why}.{_differing(event)}{_dropped(event)}"
+    elif event.kind == "withdraw":
+        yield f"- {day}: `{target}` was withdrawn: {why}. It supports no claim."
+    elif event.kind == "reinstate":
+        yield f"- {day}: `{target}` holds again: {why}."
+    else:
+        yield f"- {day}: a note on `{target}` ({event.kind}): {why}."
+
+
+def _differing(event: Event) -> str:
+    if not event.differs:
+        return ""
+    more = len(event.differs) - _MOST
+    rest = f" and {more} more" if more > 0 else ""
+    return f" Differs in {', '.join(f'`{name}`' for name in event.differs[:_MOST])}{rest}."
+
+
+def _dropped(event: Event) -> str:
+    if not event.dropped_cells:
+        return ""
+    return f" No longer covered: {', '.join(f'`{cell}`' for cell in event.dropped_cells)}."

@@ -1,0 +1,110 @@
+"""The certificates folder as it lies on disk.
+
+::
+
+    <scenario>/<engine>-<model>/<hw_class>/<date>-<id12>.json   certificates
+    <scenario>/<engine>-<model>/<hw_class>/README.md            generated
+    evidence/<sha256>.jsonl                                     what certificates rest on
+    ledger/<year>/<event id>.json                               append-only
+
+A file is believed only under the name that follows from its content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from harness.deriving.fields import text_at
+from harness.deriving.ids import certificate_name
+from harness.errors import InvalidDocumentError
+from harness.model.certificate import Certificate, Event
+from harness.model.values import Sha256
+from harness.wire import files
+from harness.wire.certificate_doc import MAX_BYTES, parse_certificate
+from harness.wire.event_doc import parse_event
+
+EVIDENCE: Final = "evidence"
+LEDGER: Final = "ledger"
+README: Final = "README.md"
+ATTRIBUTES: Final = ".gitattributes"
+
+_EVENT_BYTES: Final = 2 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Store:
+    """All certificates and events of a folder."""
+
+    folder: Path
+    certificates: Mapping[Sha256, Certificate]
+    """By id, in the order of their paths."""
+    events: Sequence[Event]
+
+    def of_claim(self, claim_key: str) -> Sequence[Certificate]:
+        """Return the certificates of one claim key, oldest run first."""
+        found = [one for one in self.certificates.values() if one.body.get("claim_key") == claim_key]
+        return sorted(found, key=lambda one: (text_at(one.body, "run", "created"), one.id))
+
+    def bodies(self) -> Mapping[Sha256, Mapping[str, object]]:
+        """Return id to body."""
+        return {identity: one.body for identity, one in self.certificates.items()}
+
+
+def read_store(folder: Path) -> Store:
+    """Return what a certificates folder holds; a folder that is not there holds nothing.
+
+    Raises:
+        InvalidDocumentError: A certificate or an event does not parse, or lies under another name than its own.
+        StorageError: A file cannot be read.
+    """
+    certificates = {}
+    for path in _certificate_files(folder):
+        found = _read_certificate(folder, path)
+        certificates[found.id] = found
+    events = [_read_event(folder, path) for path in sorted((folder / LEDGER).glob("*/*.json"))]
+    return Store(folder=folder, certificates=certificates, events=tuple(events))
+
+
+def certificate_path(certificate: Certificate) -> PurePosixPath:
+    """Return where a certificate lies below its folder."""
+    name = certificate_name(text_at(certificate.body, "run", "created"), certificate.id)
+    return PurePosixPath(text_at(certificate.body, "claim_key")) / name
+
+
+def evidence_path(sha256: str) -> PurePosixPath:
+    """Return where an evidence file lies below its folder."""
+    return PurePosixPath(EVIDENCE) / f"{sha256}.jsonl"
+
+
+def event_path(event: Event) -> PurePosixPath:
+    """Return where an event lies below its folder."""
+    return PurePosixPath(LEDGER) / event.created[:4] / f"{event.id}.json"
+
+
+def _certificate_files(folder: Path) -> Iterable[Path]:
+    found = (path for path in folder.glob("*/*/*/*.json") if path.relative_to(folder).parts[0] != LEDGER)
+    return sorted(found)
+
+
+def _read_certificate(folder: Path, path: Path) -> Certificate:
+    where = path.relative_to(folder).as_posix()
+    found = parse_certificate(files.read(path, max_bytes=MAX_BYTES), where)
+    _require_name(where, certificate_path(found))
+    return found
+
+
+def _read_event(folder: Path, path: Path) -> Event:
+    where = path.relative_to(folder).as_posix()
+    found = parse_event(files.read(path, max_bytes=_EVENT_BYTES), where)
+    _require_name(where, event_path(found))
+    return found
+
+
+def _require_name(where: str, wanted: PurePosixPath) -> None:
+    if where != wanted.as_posix():
+        raise InvalidDocumentError(
+            f"lies under a name that is not its own; its content belongs at {wanted}", where=where
+        )
