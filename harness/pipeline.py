@@ -169,7 +169,7 @@ def bench(target: Target, folder: Path) -> Iterator[Bench]:
             host=host,
             facts=facts,
             environment=probe_environment(),
-            source=source_of(host.path_sets),
+            source=source_of(host.declared_path_sets),
             folder=folder,
             names=private_names(),
         )
