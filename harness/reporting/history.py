@@ -20,7 +20,7 @@ def history(certificates: Sequence[Certificate], events: Sequence[Event], *, her
         events: Ledger events; those of other certificates are passed over.
         here: Id of the certificate that the page is about.
     """
-    newest_first = sorted(certificates, key=lambda one: (text(one.body, "created"), one.id), reverse=True)
+    newest_first = sorted(certificates, key=lambda one: (text(one.body, "run", "created"), one.id), reverse=True)
     return [_link(one, events, here=here) for one in newest_first]
 
 
@@ -42,7 +42,7 @@ def _link(certificate: Certificate, events: Sequence[Event], *, here: str) -> Li
     reason = certificate.status.reason_code
     return Link(
         id12=certificate.id[:12],
-        created=text(certificate.body, "created"),
+        created=text(certificate.body, "run", "created"),
         state=certificate.status.state.value,
         overall=text(certificate.body, "decision", "overall"),
         reason=event_reason(reason) if reason else "",

@@ -19,25 +19,85 @@ _EVENTS: Final[Mapping[str, str]] = {
 }
 
 _REASONS: Final[Mapping[str, str]] = {
-    "not_repeatable": "The reference was unequal to itself, so nothing can be blamed on the restore.",
+    "not_repeatable": "The reference is unequal to itself, so nothing can be blamed on the restore.",
     "parts_differ": "State parts differ from the reference.",
-    "logits_differ": "The logits differ from the reference.",
-    "tokens_differ": "The decoded tokens differ from the reference.",
+    "logits_differ": "All parts are equal, the logits differ.",
+    "tokens_differ": "Parts and logits are equal, the decoded tokens differ.",
+    "position_differ": "The two sides stand at different positions by the engine's own count.",
+    "restore_not_witnessed": "The counters do not bear out that a restore happened as the scenario says.",
+    "nothing_compared": "There was nothing to compare, and nothing equals nothing.",
+    "not_finite": "Logits hold a NaN or an infinity.",
+    "control_not_seen": "A planted corruption was not noticed: the comparison is blind here.",
+    "no_control": "No control of the cell can run on this target, so equality would prove nothing.",
+    "observation_missing": "Something that should have been observed is not in the evidence.",
+    "refused": "The engine refused a step, by name.",
+    "reference_refused": "The engine refused a step of the reference, so there is nothing to compare with.",
+    "control_refused": "The engine refused a step of a control.",
+    "not_refused": "The engine did what it should have refused.",
+    "other_code": "The engine refused under another name than allowed.",
+    "other_count": "The count is not within its limit.",
+    "tokens_unaccounted": "Reused and forwarded tokens do not make up the prompt.",
+    "entries_unaccounted": "The entries held do not add up to the store's own count.",
+    "bytes_unaccounted": "The bytes of the entries do not add up to the store's own count.",
+    "counter_missing": "The store does not report this counter.",
+    "no_unit": "The size of one unit could not be told.",
+    "other_prompt": "The turn was given another prompt than the scenario declares.",
+    "other_decode_count": "The turn decoded another number of tokens than asked.",
+    "cell_not_closed": "The cell did not come to its end.",
+    "too_few_parts": "The engine lists too few parts for its state to be whole.",
+    "no_metadata": "The first part is not the metadata.",
+    "name_twice": "Two parts have one name.",
+    "family_missing": "A family of state that the scenario needs is not in the inventory.",
+    "parts_come_and_go": "The list of parts changes between looks of one session.",
+    "no_bytes": "A part with elements has no bytes.",
+    "size_does_not_fit": "The bytes of a part do not fit its shape and element type.",
+    "digest_of_nothing": "A part has the digest of no bytes.",
+    "observability": "The target shows less of its state than the scenario needs.",
+    "crash": "The engine's process ended by itself.",
+    "hang": "The engine gave no answer within the limit.",
+    "out_of_memory": "Memory ran out.",
+    "engine_error": "The engine raised an error that is no refusal.",
+    "protocol": "The engine's answer is not one that the seam knows.",
+    "not_selected": "The run was asked for other cells only.",
+    "unstated": "No reason was recorded.",
+    "no_observation": "The cell left nothing in the evidence.",
+    "no_checks": "The scenario asks nothing here.",
+    "nothing_judged": "Only controls and the harness' own checks were asked.",
+    "trust_missing": "Nothing shows that the digests can be believed.",
+    "trust_mismatch": "A part hashed again gave another digest.",
+    "no_known_answers": "The child was not given buffers with known digests.",
+    "child_twice": "Two children carry one number in the evidence.",
+    "interrupted": "The run was broken off before this cell.",
     "no_device": "The hardware was not there.",
+}
+
+_WITNESS: Final[Mapping[str, str]] = {
+    "nothing_reused": "no token was reused",
+    "no_bytes_copied": "no byte was copied back",
+    "bytes_copied": "bytes were copied where none should be",
+    "tokens_reused": "tokens were reused where none should be",
+    "tokens_unaccounted": "reused and forwarded tokens do not make up the prompt",
+    "other_position": "the state stands at another position than the tokens reused",
 }
 
 
 def event_reason(code: str) -> str:
     """Return why a ledger event was made, as the end of a sentence."""
-    return _EVENTS.get(code, _spaced(code))
+    return _EVENTS.get(code, spaced(code))
 
 
 def reason_sentence(code: str) -> str:
     """Return why a check or a cell did not pass, as one sentence."""
     if not code:
         return "No reason was recorded."
-    return _REASONS.get(code) or f"{_spaced(code).capitalize()}."
+    return _REASONS.get(code) or f"{spaced(code).capitalize()}."
 
 
-def _spaced(code: str) -> str:
+def witness_fault(code: str) -> str:
+    """Return in what way a witness was not borne out, as part of a sentence."""
+    return _WITNESS.get(code, spaced(code))
+
+
+def spaced(code: str) -> str:
+    """Return a code as words."""
     return code.replace("_", " ")

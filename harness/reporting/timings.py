@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from harness.model.evidence import Evidence, Turn
+from harness.reporting.reading import integer, items, text
 from harness.reporting.units import duration, number, size
 from harness.reporting.view import Bar, Head, Sheet
 
@@ -13,67 +13,70 @@ _MOST_ROWS: Final = 60
 _HEADS: Final = (
     Head(text="cell"),
     Head(text="turn"),
-    Head(text="prompt tokens", right=True),
-    Head(text="cached tokens", right=True),
+    Head(text="prompt", right=True),
+    Head(text="cached", right=True),
     Head(text="restored", right=True),
     Head(text="prefill", right=True),
-    Head(text="decode", right=True),
     Head(text="first token", right=True),
 )
 _SINGLE: Final = (
-    "Each time is one measurement on the machine named below, hashing left out; no percentile, mean or speed-up can be "
-    "claimed from it."
+    "Prompt and cached in tokens. Each time is one measurement on the machine below, hashing left out: no percentile, "
+    "mean or speed-up can be claimed from it."
 )
-_NONE: Final = "The evidence of this certificate is not at hand, so its turns are not shown."
+
+_Turn = tuple[str, object]
+"""Coordinates of the cell, and the turn."""
 
 
-def turns_of(evidence: Evidence | None) -> list[Turn]:
-    """Return the turns of a run in the order in which they were made."""
-    return [item for item in evidence.observations if isinstance(item, Turn)] if evidence is not None else []
-
-
-def timing_sheet(evidence: Evidence | None) -> Sheet:
+def timing_sheet(body: Mapping[str, object]) -> Sheet:
     """Return one row per turn; a long list is cut, with a count of what was left out."""
-    if evidence is None:
-        return Sheet(heads=(), rows=(), note=_NONE)
-    turns = turns_of(evidence)
-    cut = f" {number(len(turns) - _MOST_ROWS)} more turns stand in the evidence." if len(turns) > _MOST_ROWS else ""
+    turns = _turns(body)
+    if not turns:
+        return Sheet(heads=(), rows=(), note="No turn ran.")
+    cut = f" {number(len(turns) - _MOST_ROWS)} more turns stand in the record." if len(turns) > _MOST_ROWS else ""
     return Sheet(heads=_HEADS, rows=[_row(turn) for turn in turns[:_MOST_ROWS]], note=_SINGLE + cut)
 
 
-def first_token_bars(evidence: Evidence | None) -> list[Bar]:
+def first_token_bars(body: Mapping[str, object]) -> list[Bar]:
     """Return one bar per turn that decoded a token."""
-    turns = [turn for turn in turns_of(evidence) if turn.first_token_ns > 0]
-    longest = max((turn.first_token_ns for turn in turns), default=1)
-    cells = {turn.cell for turn in turns}
+    turns = [turn for turn in _turns(body) if integer(turn[1], "first_token_ns") > 0]
+    longest = max((integer(turn, "first_token_ns") for _, turn in turns), default=1)
+    several = len({cell for cell, _ in turns}) > 1
     return [
         Bar(
-            label=_name(turn) if len(cells) == 1 else f"{_name(turn)} {_coordinates(turn.cell)}",
-            value=duration(turn.first_token_ns),
-            ppm=turn.first_token_ns * 1_000_000 // longest,
-            restored=turn.cached > 0,
+            label=f"{_name(turn)} {cell}" if several else _name(turn),
+            value=duration(integer(turn, "first_token_ns")),
+            ppm=integer(turn, "first_token_ns") * 1_000_000 // longest,
+            restored=integer(turn, "cached") > 0,
         )
-        for turn in turns
+        for cell, turn in turns
     ]
 
 
-def _row(turn: Turn) -> Sequence[str]:
+def _turns(body: Mapping[str, object]) -> list[_Turn]:
+    return [(_coordinates(cell), turn) for cell in items(body, "cells") for turn in items(cell, "turns")]
+
+
+def _row(of_cell: _Turn) -> Sequence[str]:
+    cell, turn = of_cell
+    first = integer(turn, "first_token_ns")
     return (
-        turn.cell,
+        cell,
         _name(turn),
-        number(turn.prompt_tokens),
-        number(turn.cached),
-        size(turn.restored_bytes),
-        duration(turn.prefill_ns),
-        duration(turn.decode_ns),
-        duration(turn.first_token_ns) if turn.first_token_ns else "none decoded",
+        number(integer(turn, "prompt_tokens")),
+        number(integer(turn, "cached")),
+        size(integer(turn, "restored_bytes")),
+        duration(integer(turn, "prefill_ns")),
+        duration(first) if first else "none",
     )
 
 
-def _name(turn: Turn) -> str:
-    return f"{turn.arm}.{turn.label}{' (again)' if turn.rep else ''}"
+def _name(turn: object) -> str:
+    return f"{text(turn, 'arm')}.{text(turn, 'label')}{' (again)' if integer(turn, 'rep') else ''}"
 
 
-def _coordinates(cell: str) -> str:
-    inner = cell.partition("[")[2].rstrip("]")
-    return ",".join(part.partition("=")[2] or part for part in inner.split(",")) or cell
+def _coordinates(cell: object) -> str:
+    """Return the coordinates inside a cell's id without the names of the axes."""
+    cell_id = text(cell, "id")
+    inner = cell_id.partition("[")[2].rstrip("]")
+    return ", ".join(part.partition("=")[2] or part for part in inner.split(",")) or cell_id

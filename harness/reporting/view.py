@@ -166,7 +166,7 @@ class CertificateView:
     successor: str
     """64 hex of the direct successor; empty: none."""
     badges: Sequence[Badge]
-    """``overall`` first, then each axis."""
+    """``overall`` first, then the axes that were judged, then the others."""
     sentence: str
     claims: Sequence[str]
     """What may be said, ready to paste."""

@@ -1,0 +1,245 @@
+"""Certificates to the view model. Everything is copied or counted; nothing is decided."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from harness.model.certificate import Certificate, Event
+from harness.model.values import CertificateState, DecisionAxis
+from harness.reporting import claimable, exactness
+from harness.reporting.history import history, state_note
+from harness.reporting.matrix import CellState, matrix, tallies
+from harness.reporting.problems import headline, problems
+from harness.reporting.reading import UNKNOWN, flat, integer, items, mapping, text, texts
+from harness.reporting.timings import first_token_bars, timing_sheet
+from harness.reporting.units import counted, duration, size
+from harness.reporting.view import Badge, CertificateView, ClaimPage, Fact, Link, Overview, OverviewRow
+from harness.reporting.words import mark
+
+_ADHOC = "adhoc"
+"""Suite of a run at one given scale."""
+_DECISIONS = ("error", "stop", "inconclusive", "pass")
+
+
+class Archive:
+    """What reports are made from.
+
+    Args:
+        certificates: All of them, in any order.
+        events: The ledger.
+        titles: Scenario id to its title.
+    """
+
+    def __init__(
+        self,
+        certificates: Sequence[Certificate],
+        *,
+        events: Sequence[Event] = (),
+        titles: Mapping[str, str] | None = None,
+    ) -> None:
+        self.certificates = tuple(sorted(certificates, key=_newest_last))
+        self.events = tuple(events)
+        self.titles = dict(titles or {})
+        self._by_key: dict[str, list[Certificate]] = {}
+        for one in self.certificates:
+            self._by_key.setdefault(claim_key_of(one), []).append(one)
+        self._events_of: dict[str, list[Event]] = {}
+        for event in self.events:
+            self._events_of.setdefault(event.target, []).append(event)
+
+    @property
+    def claim_keys(self) -> list[str]:
+        """All claim keys, sorted."""
+        return sorted(self._by_key)
+
+    def of_key(self, claim_key: str) -> Sequence[Certificate]:
+        """Return the certificates of a claim key, oldest first."""
+        return self._by_key.get(claim_key, [])
+
+    def history_of(self, claim_key: str, *, here: str = "") -> list[Link]:
+        """Return the chain of a claim key, newest first."""
+        chain = self.of_key(claim_key)
+        events = [event for one in chain for event in self._events_of.get(one.id, [])]
+        return history(chain, events, here=here)
+
+
+def claim_key_of(certificate: Certificate) -> str:
+    """Return the claim key of a certificate."""
+    return text(certificate.body, "claim_key")
+
+
+def certificate_view(certificate: Certificate, archive: Archive) -> CertificateView:
+    """Return all that a report says of one certificate."""
+    body = certificate.body
+    found, note = problems(body)
+    return CertificateView(
+        id=certificate.id,
+        claim_key=claim_key_of(certificate),
+        title=_title(body, archive),
+        created=text(body, "run", "created"),
+        state=certificate.status.state.value,
+        state_note=state_note(certificate),
+        successor=certificate.status.superseded_by,
+        badges=_badges(body),
+        sentence=claimable.sentence(body),
+        claims=claimable.claims(certificate),
+        no_claims=claimable.no_claims(certificate),
+        matrix=matrix(_cells(body)),
+        problems=found,
+        problems_note=note,
+        exactness=exactness.exactness_facts(body),
+        comparisons=exactness.comparison_sheet(body),
+        timings=timing_sheet(body),
+        bars=first_token_bars(body),
+        environment=_environment(body),
+        history=archive.history_of(claim_key_of(certificate), here=certificate.id),
+        limits=claimable.limits(body),
+        command=_command(body),
+        digests=_digests(certificate),
+    )
+
+
+def claim_page(claim_key: str, archive: Archive) -> ClaimPage:
+    """Return the page of a claim key: current certificates in full; without one, the latest that there was."""
+    all_of_key = archive.of_key(claim_key)
+    current = [one for one in all_of_key if one.status.state is CertificateState.CURRENT]
+    shown = current or list(all_of_key[-1:])
+    here = shown[0].id if len(shown) == 1 else ""
+    return ClaimPage(
+        claim_key=claim_key,
+        shown=[certificate_view(one, archive) for one in shown],
+        history=archive.history_of(claim_key, here=here),
+    )
+
+
+def overview(archive: Archive) -> Overview:
+    """Return one row per claim key, worst first."""
+    rows = [_row(key, archive) for key in archive.claim_keys]
+    rows.sort(key=lambda row: (row.state != "current", _badness(row.overall), row.claim_key))
+    decisions = [row.overall for row in rows]
+    words = ", ".join(f"{decisions.count(word)} {mark(word).word}" for word in dict.fromkeys(decisions))
+    sentence = f"{counted(len(rows), 'claim key')} in {counted(len(archive.certificates), 'certificate')}: {words}."
+    return Overview(
+        sentence=sentence if rows else "There is no certificate.",
+        rows=rows,
+        tallies=sorted(tallies(decisions), key=lambda tally: _badness(tally.state)),
+    )
+
+
+def _row(claim_key: str, archive: Archive) -> OverviewRow:
+    all_of_key = archive.of_key(claim_key)
+    current = [one for one in all_of_key if one.status.state is CertificateState.CURRENT]
+    shown = min(current or all_of_key[-1:], key=lambda one: (_badness(_overall(one.body)), one.id))
+    body = shown.body
+    states = [text(cell, "outcome") for cell in items(body, "cells")]
+    others = tallies([one.status.state.value for one in all_of_key if one.id != shown.id])
+    found, _ = problems(body)
+    counts = [tally for tally in tallies(states) if tally.state != "pass"]
+    return OverviewRow(
+        claim_key=claim_key,
+        title=_title(body, archive),
+        state=shown.status.state.value,
+        overall=_overall(body),
+        cells=", ".join(
+            [f"{states.count('pass')}/{len(states)} pass", *(f"{one.count} {mark(one.state).word}" for one in counts)]
+        ),
+        comparisons=str(exactness.comparisons(body)),
+        created=text(body, "run", "created"),
+        id=shown.id,
+        others=", ".join(f"{tally.count} {mark(tally.state).word.lower()}" for tally in others),
+        headline=headline(found) or claimable.headline_limit(body),
+    )
+
+
+def _title(body: Mapping[str, object], archive: Archive) -> str:
+    scenario = text(body, "scenario", "id")
+    return f"{scenario} {archive.titles.get(scenario, '')}".rstrip()
+
+
+def _badges(body: Mapping[str, object]) -> list[Badge]:
+    by_axis = mapping(body, "decision", "by_axis")
+    names = [axis.value for axis in DecisionAxis]
+    axes = [Badge(name=name, state=text(by_axis, name, default="not_evaluated")) for name in names]
+    axes.sort(key=lambda badge: badge.state == "not_evaluated")
+    return [Badge(name="overall", state=_overall(body)), *axes]
+
+
+def _overall(body: Mapping[str, object]) -> str:
+    return text(body, "decision", "overall")
+
+
+def _cells(body: Mapping[str, object]) -> list[CellState]:
+    return [
+        CellState(
+            id=text(cell, "id"),
+            coords={axis: text(cell, "coords", axis) for axis in mapping(cell, "coords")},
+            state=text(cell, "outcome"),
+            reason=text(cell, "reason", default=""),
+        )
+        for cell in items(body, "cells")
+    ]
+
+
+def _environment(body: Mapping[str, object]) -> list[Fact]:
+    engine = mapping(body, "subject", "engine")
+    facts = [
+        Fact(name="Engine", value=f"{text(engine, 'name')} {text(engine, 'version')}"),
+        Fact(name="Model", value=text(body, "subject", "model", "name")),
+        Fact(name="Hardware class", value=text(body, "environment", "hw_class")),
+        Fact(name="Abilities declared", value=", ".join(texts(body, "subject", "capabilities")) or UNKNOWN),
+        Fact(name="Run took", value=duration(integer(body, "run", "elapsed_ns"))),
+        Fact(name="Machine (salted hash)", value=text(body, "environment", "machine"), code=True),
+    ]
+    for title, part in (
+        ("engine", mapping(body, "subject", "identity")),
+        ("device", mapping(body, "environment", "device")),
+        ("machine", mapping(body, "environment", "facts")),
+    ):
+        facts += [Fact(name=f"{title}: {name}", value=value, code=_is_digest(value)) for name, value in flat(part)]
+    return facts
+
+
+def _digests(certificate: Certificate) -> list[Fact]:
+    body = certificate.body
+    found, created = mapping(body, "run", "evidence"), text(body, "run", "created")
+    facts = [
+        Fact(name="Certificate", value=certificate.id, code=True),
+        Fact(name="File", value=f"{claim_key_of(certificate)}/{created[:10]}-{certificate.id[:12]}.json", code=True),
+        Fact(name="Run", value=text(body, "run", "run_id"), code=True),
+        Fact(name="Evidence", value=text(found, "sha256"), code=True),
+        Fact(
+            name="Evidence file",
+            value=f"{counted(integer(found, 'records'), 'record')}, {size(integer(found, 'bytes'))}",
+        ),
+        Fact(name="Procedure of the scenario", value=text(body, "scenario", "procedure_digest"), code=True),
+        Fact(name="Model", value=text(body, "subject", "model", "digest"), code=True),
+        Fact(name="Source tree", value=text(body, "subject", "tree").replace("_", " ")),
+        Fact(name="Commit (information)", value=text(body, "subject", "commit", default="none"), code=True),
+        Fact(name="Harness", value=text(body, "harness", "version")),
+    ]
+    for owner in ("subject", "harness"):
+        facts += [
+            Fact(name=f"Path set {text(part, 'name')}", value=text(part, "digest"), code=True)
+            for part in items(body, owner, "path_sets")
+        ]
+    return facts
+
+
+def _command(body: Mapping[str, object]) -> str:
+    suite, scales = text(body, "run", "suite"), texts(body, "run", "scales")
+    scale = ["--suite", suite] if suite != _ADHOC or not scales else ["--scale", scales[0]]
+    target = text(body, "subject", "engine", "adapter")
+    return shlex.join(["statecert", "run", text(body, "scenario", "id"), *scale, "--target", target])
+
+
+def _is_digest(value: str) -> bool:
+    return len(value) == 64 and set(value) <= set("0123456789abcdef")
+
+
+def _badness(decision: str) -> int:
+    return _DECISIONS.index(decision) if decision in _DECISIONS else 0
+
+
+def _newest_last(certificate: Certificate) -> tuple[str, str]:
+    return text(certificate.body, "run", "created"), certificate.id

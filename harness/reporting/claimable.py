@@ -1,0 +1,163 @@
+"""What may and what may not be said on the strength of one certificate, and what it does not prove.
+
+Every sentence follows from the record by a rule below; none is an opinion, none goes further than the
+cells that passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.model.certificate import Certificate
+from harness.model.values import DecisionAxis
+from harness.reporting.exactness import Share, comparisons, controls, parts_compared
+from harness.reporting.limit_words import limit_sentences
+from harness.reporting.reading import integer, items, text, texts
+from harness.reporting.reasons import reason_sentence
+from harness.reporting.units import counted, number
+
+_MOST_NAMED = 4
+_EVEN_SCALE = "1"
+
+
+def subject(body: Mapping[str, object]) -> str:
+    """Return what was tested, like ``torch 0.1.0 with model tiny on cpu-x86_64-avx512``."""
+    engine = f"{text(body, 'subject', 'engine', 'name')} {text(body, 'subject', 'engine', 'version')}"
+    return f"{engine} with model {text(body, 'subject', 'model', 'name')} on {text(body, 'environment', 'hw_class')}"
+
+
+def sentence(body: Mapping[str, object]) -> str:
+    """Return the one sentence below the banner: what was tested on what, how much, and the headline limit."""
+    states = [text(cell, "outcome") for cell in items(body, "cells")]
+    passed = states.count("pass")
+    return (
+        f"{subject(body)}: {number(passed)} of {counted(len(states), 'declared cell')} passed; "
+        f"{comparisons(body)} comparisons equal over {counted(parts_compared(body), 'part digest')}, "
+        f"{controls(body)} planted corruptions seen. {headline_limit(body)}"
+    )
+
+
+def headline_limit(body: Mapping[str, object]) -> str:
+    """Return the limit that a reader must not miss."""
+    grade = text(body, "observability")
+    if grade != "parts":
+        return f"Headline limit: state parts were not seen; this rests on {grade} alone."
+    scales = _scales(body)
+    if _EVEN_SCALE not in scales and scales:
+        return f"Headline limit: prompts are shortened, all lengths divided by {' and '.join(scales)}."
+    return f"Headline limit: one machine of class {text(body, 'environment', 'hw_class')}, one run."
+
+
+def claims(certificate: Certificate) -> list[str]:
+    """Return what may be said, ready to paste, each sentence with its certificate."""
+    body = certificate.body
+    if certificate.status.state != "current" or items(body, "decision", "reasons") or _is_mutant(body):
+        return []
+    cite = f"[cert:{certificate.id[:12]}]"
+    cells = items(body, "cells")
+    passed = [text(cell, "id") for cell in cells if text(cell, "outcome") == "pass"]
+    if not passed:
+        return []
+    exact, seen = _of_passed(cells)
+    said = [
+        f"{text(body, 'scenario', 'id')}, {subject(body)}: {_cells(passed, len(cells))} passed {cite}.",
+        *_exact_claim(body, exact, cite),
+    ]
+    if seen.all and seen.passed == seen.all:
+        said.append(f"The same run noticed {seen} planted corruptions {cite}.")
+    return said
+
+
+def no_claims(certificate: Certificate) -> list[str]:
+    """Return what may not be said."""
+    body = certificate.body
+    said: list[str] = []
+    if certificate.status.state != "current":
+        said.append(f"Nothing as of today: the certificate is {certificate.status.state.value}.")
+    for state, words in (
+        ("fail", "failed"),
+        ("error", "broke"),
+        ("inconclusive", "came to no conclusion"),
+        ("not_run", "did not run"),
+        ("not_supported", "are not supported by this target"),
+    ):
+        named = [text(cell, "id") for cell in items(body, "cells") if text(cell, "outcome") == state]
+        said += [f"Nothing about {_cells(named, 0)}, which {words}."] if named else []
+    reasons = texts(body, "decision", "reasons")
+    said += [f"Nothing at all: {reason_sentence(reason)}" for reason in reasons]
+    said += _unjudged(body)
+    if _EVEN_SCALE not in _scales(body):
+        said.append("Nothing about prompts at full length: the run was scaled down.")
+    said.append("No speed-up, mean or percentile: each time was measured once.")
+    said.append("No other model, engine version, element type or class of hardware.")
+    return said
+
+
+def limits(body: Mapping[str, object]) -> list[str]:
+    """Return what the record does not cover and does not prove."""
+    return [
+        *limit_sentences(texts(body, "limits")),
+        _trust(body),
+        "The adapter handed over the bytes: it may be wrong and is taken not to be malicious.",
+        "An id or a signature shows who reported, not that the hardware existed or that the run took place.",
+        "Equal state in these prompts is no proof for all prompts; it is a proof that these questions were asked.",
+        "Whether the record is fresh for the present source tree is not said here: ask the gate.",
+    ]
+
+
+def _trust(body: Mapping[str, object]) -> str:
+    trust = {name: integer(body, "trust", name) for name in ("children", "known_answers", "spot_checks", "mismatches")}
+    return (
+        f"Digests were made by the {text(body, 'trust', 'hashed_by')} ({text(body, 'trust', 'algorithm')}) in "
+        f"{counted(trust['children'], 'child', 'children')}: {counted(trust['known_answers'], 'known answer')} right, "
+        f"{counted(trust['spot_checks'], 'part')} hashed again by the parent, "
+        f"{counted(trust['mismatches'], 'mismatch', 'mismatches')}."
+    )
+
+
+def _is_mutant(body: Mapping[str, object]) -> bool:
+    return text(body, "subject", "engine", "group") != "harness.engines"
+
+
+def _exact_claim(body: Mapping[str, object], exact: Share, cite: str) -> list[str]:
+    if not exact.all or exact.passed != exact.all or text(body, "decision", "by_axis", "exactness") == "error":
+        return []
+    seen = {
+        "parts": "in every state part, the logits and the tokens",
+        "image": "as one opaque image, in the logits and the tokens",
+        "logits": "in the logits and the tokens (state parts were not seen)",
+        "tokens": "in the tokens alone (a weak witness)",
+    }.get(text(body, "observability"), "")
+    return (
+        [f"In these cells the compared states are equal bit for bit {seen} (n = {exact.all}) {cite}."] if seen else []
+    )
+
+
+def _of_passed(cells: Sequence[object]) -> tuple[Share, Share]:
+    """Return comparisons and controls of the cells that passed."""
+    kept = {"cells": [cell for cell in cells if text(cell, "outcome") == "pass"]}
+    return comparisons(kept), controls(kept)
+
+
+def _unjudged(body: Mapping[str, object]) -> list[str]:
+    axes = [axis.value for axis in DecisionAxis]
+    unjudged = [
+        axis for axis in axes if text(body, "decision", "by_axis", axis, default="not_evaluated") == "not_evaluated"
+    ]
+    return [f"Nothing about {_listed(unjudged)}: not evaluated."] if unjudged else []
+
+
+def _scales(body: Mapping[str, object]) -> list[str]:
+    return texts(body, "run", "scales")
+
+
+def _cells(named: Sequence[str], declared: int) -> str:
+    if declared and len(named) == declared:
+        return f"all {counted(declared, 'declared cell')}" if declared > 1 else "the one declared cell"
+    more = f" and {number(len(named) - _MOST_NAMED)} more" if len(named) > _MOST_NAMED else ""
+    of = f" of {number(declared)}" if declared else ""
+    return f"{number(len(named))}{of} {'cell' if len(named) == 1 else 'cells'} ({', '.join(named[:_MOST_NAMED])}{more})"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,47 @@
+"""Limits that a certificate states about itself, as codes, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from harness.reporting.reasons import spaced
+
+_PLAIN: Final[Mapping[str, str]] = {
+    "seeded_weights": "The model's weights come from a seed: this is about the engine, not about a trained model.",
+    "observability_image": "State parts were not seen one by one, only as one opaque image.",
+    "observability_logits": "State parts were not seen; equality rests on the logits and the tokens.",
+    "observability_tokens": "State parts and logits were not seen; equal tokens are a weak witness.",
+    "no_repository": "The engine was imported from an installed package: there is no commit to compare with.",
+    "mutant": "The engine carries a planted fault. This is no certificate of any engine.",
+    "no_spot_checks": "No part was hashed a second time by the parent process.",
+}
+_WITH_SUBJECT: Final[Mapping[str, str]] = {
+    "not_run": "Not run",
+    "not_supported": "Not supported by this target",
+    "excluded": "Excluded by a rule of the scenario",
+    "control_dropped": "Control left out, since the target lacks what it needs",
+    "session_exact": "Compared with the live session, not with a cold run",
+    "tokens_only": "Compared by tokens only",
+}
+_MOST_NAMED: Final = 6
+
+
+def limit_sentences(codes: Sequence[str]) -> list[str]:
+    """Return one sentence per kind of limit; what belongs to cells or checks is gathered."""
+    gathered: dict[str, list[str]] = {}
+    for code in codes:
+        kind, _, rest = code.partition(":")
+        gathered.setdefault(kind, []).extend([rest] if rest else [])
+    return [_sentence(kind, subjects) for kind, subjects in gathered.items()]
+
+
+def _sentence(kind: str, subjects: Sequence[str]) -> str:
+    if subjects:
+        more = f" and {len(subjects) - _MOST_NAMED} more" if len(subjects) > _MOST_NAMED else ""
+        return f"{_WITH_SUBJECT.get(kind, _capital(kind))}: {', '.join(subjects[:_MOST_NAMED])}{more}."
+    return _PLAIN.get(kind, f"{_capital(kind)}.")
+
+
+def _capital(code: str) -> str:
+    return spaced(code).capitalize()
