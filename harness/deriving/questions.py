@@ -16,6 +16,8 @@ FIELDS: Final = ("parts", "logits", "tokens")
 _UNITS: Final = {
     CheckKind.CACHED: "tokens",
     CheckKind.STORED: "units",
+    CheckKind.SIZED: "bytes",
+    CheckKind.FOOTPRINT: "ppm",
     CheckKind.ENTRIES: "entries",
     CheckKind.COUNTER: "count",
 }
@@ -42,8 +44,9 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
         phases=tuple(element.choice(Phase) for element in _list(fields, "phases")),
         equals=optional_length(fields, "equals", scaling),
         at_least=optional_length(fields, "at_least", scaling),
-        at_most=optional_length(fields, "at_most", scaling),
+        at_most=_ppm(fields) if kind is CheckKind.FOOTPRINT else optional_length(fields, "at_most", scaling),
         unit=_ref(fields, "unit"),
+        whole=tuple(_parsed(element) for element in _list(fields, "whole")),
         counter=fields.optional_text("name", ""),
         codes=tuple(element.text() for element in _list(fields, "codes")),
         part=fields.optional_text("part", ""),
@@ -68,10 +71,18 @@ def automatic_checks(arms: Sequence[Arm], observability: Observability) -> tuple
 def _ref(fields: Node, key: str) -> PointRef | None:
     if key not in fields:
         return None
-    arm, dot, label = fields.child(key).text().partition(".")
+    return _parsed(fields.child(key))
+
+
+def _parsed(node: Node) -> PointRef:
+    arm, dot, label = node.text().partition(".")
     if not (arm and dot and label):
-        fields.child(key).fail("allowed is arm.label")
+        node.fail("allowed is arm.label")
     return PointRef(arm=arm, label=label)
+
+
+def _ppm(fields: Node) -> int:
+    return fields.child("at_most_ppm").integer()
 
 
 def _list(fields: Node, key: str) -> Sequence[Node]:

@@ -88,5 +88,5 @@ def _without_control(declared: CellPlan, left: CellPlan) -> bool:
 
 
 def _speaks_of(check: CheckSpec, arms: Collection[str]) -> bool:
-    refs: tuple[PointRef | None, ...] = (check.candidate, check.reference, check.at, check.unit)
+    refs: tuple[PointRef | None, ...] = (check.candidate, check.reference, check.at, check.unit, *check.whole)
     return any(ref is not None and ref.arm in arms for ref in refs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from harness.deriving.looks import LOOKED_AT, TURNS, expected_phases, step_of
 from harness.deriving.node import Node
@@ -10,6 +11,14 @@ from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, Ste
 from harness.model.values import ArmRole, Capability, Observability, Phase
 
 Need = Callable[[Step], bool]
+
+_OF_STORES: Final = (
+    CheckKind.STORED,
+    CheckKind.SIZED,
+    CheckKind.FOOTPRINT,
+    CheckKind.ENTRIES,
+    CheckKind.COUNTER,
+)
 
 
 def require_valid(cell: CellPlan, where: str) -> None:
@@ -78,12 +87,23 @@ class _Question:
             self._comparison()
         if check.kind is CheckKind.CACHED:
             self._step("at", check.at, lambda step: step.kind in TURNS, "a run, resume or extend step")
-        if check.kind in (CheckKind.STORED, CheckKind.ENTRIES, CheckKind.COUNTER):
+        if check.kind in _OF_STORES:
             self._step("at", check.at, lambda step: step.kind is StepKind.STORE, "a store step")
+        if check.kind is CheckKind.SIZED:
+            self._step("reference", check.reference, _has_boundaries, "a run step")
+            self._require_reference_arm(check.reference)
+        for ref in check.whole:
+            self._step("whole", ref, _has_boundaries, "a run step")
+            self._require_reference_arm(ref)
         if check.unit is not None:
             self._step("unit", check.unit, lambda step: step.kind is StepKind.STORE, "a store step")
         if check.kind is CheckKind.REFUSED:
             self._step("at", check.at, lambda step: step.may_refuse, "a step with may_refuse: true")
+
+    def _require_reference_arm(self, ref: PointRef | None) -> None:
+        roles = {arm.role for arm in self._cell.arms if ref is not None and arm.id == ref.arm}
+        if roles != {ArmRole.REFERENCE}:
+            self._node.fail(f"found {ref}; only arms with role reference are looked at at every boundary")
 
     def _comparison(self) -> None:
         check = self._check
@@ -116,6 +136,10 @@ class _Question:
         if not need(step):
             self._node.fail(f"found {field} {ref}, a {step.kind} step; allowed is {allowed}")
         return step
+
+
+def _has_boundaries(step: Step) -> bool:
+    return step.kind is StepKind.RUN
 
 
 def _looked_at(step: Step) -> bool:

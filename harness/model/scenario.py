@@ -175,6 +175,10 @@ class CheckKind(StrEnum):
     """The turn reused exactly this many tokens."""
     STORED = "stored"
     """Bytes held equal a whole number of unit snapshots."""
+    SIZED = "sized"
+    """Each snapshot has the bytes that the state at its boundary, less its parent's rows, must have."""
+    FOOTPRINT = "footprint"
+    """Bytes held stay within a part of what whole copies at every boundary would take."""
     ENTRIES = "entries"
     """Number of snapshots held."""
     REFUSED = "refused"
@@ -210,6 +214,8 @@ class CheckSpec:
     at_most: int | None = None
     unit: PointRef | None = None
     """``stored``: the store observation whose bytes are one unit."""
+    whole: Sequence[PointRef] = ()
+    """``footprint``: reference steps whose boundaries would each be copied whole; one may be named several times."""
     counter: str = ""
     codes: Sequence[str] = ()
     part: str = ""
