@@ -13,21 +13,21 @@ thing happens or summed over what is really held.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
+from harness.torch_engine.cache_shelf import CacheShelf
 from harness.torch_engine.cache_types import COUNTERS, CachePlan, Entry, Restorable, Turn
 from harness.torch_engine.errors import MissingError, OptionError, SessionStateError, TorchEngineError
-from harness.torch_engine.keys import CacheKey, Schedule, Tokens, prefix_fingerprints
+from harness.torch_engine.keys import CacheKey, Tokens
 from harness.torch_engine.memory_guard import MemoryGuard, Room
-from harness.torch_engine.snapshot import Snapshotter, corrupted
+from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
 
 EVICTED_KEYS_KEPT = 65_536
 """How many evicted keys are remembered to explain a miss."""
 
 
-class SessionCache:
+class SessionCache(CacheShelf):
     """Delta snapshots by prefix, under a byte budget and an entry budget.
 
     Args:
@@ -48,50 +48,25 @@ class SessionCache:
         memory_query: Callable[[], int] | None = None,
         headroom: int = 0,
     ) -> None:
+        super().__init__()
         if min(byte_budget, entry_budget, headroom) < 0:
             raise OptionError("cache budgets: expected numbers from 0 on, found a negative one")
         self.byte_budget = byte_budget
         self.entry_budget = entry_budget
         self.snapshotter = snapshotter or Snapshotter()
         self.guard = MemoryGuard(query=memory_query, headroom=headroom)
-        self._published: dict[CacheKey, Entry] = {}
-        self._turns: list[Turn] = []
         self._evicted: dict[CacheKey, None] = {}
-        self._clock = 0
-        self._counts: Counter[str] = Counter()
 
     @property
     def enabled(self) -> bool:
         """Whether captures can happen at all."""
         return self.byte_budget > 0 and self.entry_budget > 0
 
-    def open_turn(self, domain: bytes, schedule: Schedule) -> Turn:
-        """Register a session; its pending captures are its own."""
-        turn = Turn(domain=domain, schedule=schedule)
-        self._turns.append(turn)
-        return turn
-
     def close_turn(self, turn: Turn) -> None:
         """Abandon what is pending and forget the session."""
         self.abandon(turn)
         if turn in self._turns:
             self._turns.remove(turn)
-
-    def key(self, turn: Turn, prompt: Tokens, boundary: int) -> CacheKey:
-        """The key of the first ``boundary`` tokens of a prompt."""
-        return self.keys(turn, prompt, (boundary,))[0]
-
-    def keys(self, turn: Turn, prompt: Tokens, boundaries: Sequence[int]) -> list[CacheKey]:
-        """The keys of ascending boundaries of a prompt, in one pass over its tokens."""
-        fingerprints = self.fingerprints(prompt, boundaries)
-        return [
-            CacheKey(domain=turn.domain, boundary=boundary, fingerprint=fingerprint)
-            for boundary, fingerprint in zip(boundaries, fingerprints, strict=True)
-        ]
-
-    def fingerprints(self, prompt: Tokens, boundaries: Sequence[int]) -> list[int]:
-        """u64 of each prefix; see `keys.prefix_fingerprints`."""
-        return prefix_fingerprints(prompt, boundaries)
 
     def boundaries(self, turn: Turn, prompt: Tokens, after: int, up_to: int) -> tuple[int, ...]:
         """Cut points in (after, up_to]; see `Schedule.boundaries`."""
@@ -239,9 +214,9 @@ class SessionCache:
             continue
         return None if room is Room.ENOUGH else room.value
 
-    def _fits(self, need: int) -> bool:
+    def _fits(self, need: int, entries: int = 1) -> bool:
         held = self.stored_bytes + self.pending_bytes + need
-        count = len(self._published) + self._pending_count() + 1
+        count = len(self._published) + self._pending_count() + entries
         return held <= self.byte_budget and count <= self.entry_budget
 
     def commit(self, turn: Turn) -> int:
@@ -307,6 +282,51 @@ class SessionCache:
         self._counts["cleared"] += len(self._published)
         self._published.clear()
 
+    def resize(self, *, byte_budget: int, entry_budget: int) -> int:
+        """Change both budgets and evict leaves until the published entries fit; the number evicted.
+
+        Pinned and pending entries stay; until they leave there is no room for captures.
+
+        Raises:
+            OptionError: a budget below 0.
+        """
+        if min(byte_budget, entry_budget) < 0:
+            raise OptionError(f"cache budgets: expected numbers from 0 on, found {byte_budget}, {entry_budget}")
+        self.byte_budget, self.entry_budget = byte_budget, entry_budget
+        evicted = 0
+        while not self._fits(0, entries=0) and self.evict_lru() is not None:
+            evicted += 1
+        return evicted
+
+    def put(self, key: CacheKey, parent: CacheKey | None, snapshot: Snapshot) -> str:
+        """Publish a link that was made elsewhere, like one read from a disk; it is kept, not copied.
+
+        Returns:
+            ``published``, ``exists``, or why not: ``disabled``, ``refused`` (the parent is not
+            published, or its rows do not end where these begin), or a reason of `make_room`.
+        """
+        if not self.enabled:
+            return "disabled"
+        if key in self._published:
+            return "exists"
+        above = None if parent is None else self._published.get(parent)
+        if parent is not None and above is None:
+            return "refused"
+        ends = (0,) * len(snapshot.segments) if above is None else above.snapshot.ends()
+        if ends != tuple(segment.start for segment in snapshot.segments):
+            return "refused"
+        if above is not None:
+            above.children += 1
+        refused = self.make_room(snapshot.nbytes)
+        if refused is not None:
+            if above is not None:
+                above.children -= 1
+            return refused
+        self._published[key] = Entry(key=key, snapshot=snapshot, parent=parent, stamp=self._tick())
+        self._evicted.pop(key, None)
+        self._counts["published"] += 1
+        return "published"
+
     def release(self, need: int) -> int:
         """Give memory back: oldest leaves first, then pending captures, deepest first.
 
@@ -333,42 +353,6 @@ class SessionCache:
         self._counts["abandoned"] += 1
         return True
 
-    def _unlink(self, turn: Turn | None, entry: Entry) -> None:
-        """Take one child off the entry's parent, which may unpin it."""
-        if entry.parent is None:
-            return
-        parent = self._published.get(entry.parent)
-        if parent is None and turn is not None:
-            parent = turn.pending.get(entry.parent)
-        if parent is not None:
-            parent.children -= 1
-
-    @property
-    def stored_bytes(self) -> int:
-        """Bytes of published snapshots."""
-        return sum(entry.snapshot.nbytes for entry in self._published.values())
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes of pending snapshots of all turns."""
-        return sum(e.snapshot.nbytes for turn in self._turns for e in turn.pending.values())
-
-    def _pending_count(self) -> int:
-        return sum(len(turn.pending) for turn in self._turns)
-
-    def _held(self) -> Iterator[tuple[Entry, bool]]:
-        """Every entry with whether it is pending."""
-        for entry in self._published.values():
-            yield entry, False
-        for turn in self._turns:
-            for entry in turn.pending.values():
-                yield entry, True
-
-    def entries(self) -> list[dict[str, object]]:
-        """One row per held snapshot, least recently used first."""
-        held = sorted(self._held(), key=lambda pair: pair[0].stamp)
-        return [entry.row(pending=pending) for entry, pending in held]
-
     def counters(self) -> dict[str, int]:
         """What happened since the cache was made, and what is held now."""
         zero = dict.fromkeys(COUNTERS, 0)
@@ -381,20 +365,3 @@ class SessionCache:
             "entry_budget": self.entry_budget,
         }
         return zero | dict(self._counts) | now
-
-    def corrupt(self, key_hex: str, part_name: str, byte_offset: int, xor_mask: int) -> None:
-        """Flip bits of one stored byte, a negative control; see `snapshot.corrupted`.
-
-        Raises:
-            MissingError: no such entry or part.
-            LayoutError: offset or mask out of range.
-        """
-        for entry, _ in self._held():
-            if entry.key.hex == key_hex:
-                entry.snapshot = corrupted(entry.snapshot, part_name, byte_offset, xor_mask)
-                return
-        raise MissingError(f"cache entry: expected a held key, found {key_hex!r}")
-
-    def _tick(self) -> int:
-        self._clock += 1
-        return self._clock

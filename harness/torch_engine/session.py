@@ -7,7 +7,7 @@ cut at the same places whether a prefix was restored or not, so both make the sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,9 +29,11 @@ from harness.torch_engine.metadata import Metadata, decode_metadata
 from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.sampling import Greedy, Sampler, SamplerState
 from harness.torch_engine.settings import use_threads
-from harness.torch_engine.state import StateLayout, flip_bits
+from harness.torch_engine.state import StateLayout, flip_bits, load_bytes
 
 if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
     from harness.torch_engine.engine import TorchEngine
 
 _NO_TOKENS = np.zeros(0, dtype=np.int32)
@@ -268,12 +270,39 @@ class TorchSession:
         """
         saved = handle.open()
         check_identity(saved.identity, self.identity)
-        meta = decode_metadata(saved.snapshot.meta)
-        self.buffers.check_lengths(meta, meta.position)
-        layout = self.buffers.layout("session", meta.layers, meta.position)
+        meta, layout = self._destination(saved.snapshot.meta)
         self.restore_parts(saved, layout)
+        self._become(meta, np.asarray(saved.prompt, dtype=np.int32))
+
+    def adopt(self, meta: bytes, parts: Mapping[str, Buffer], prompt: Sequence[int] = ()) -> None:
+        """Become a session whose parts come as bytes, like an image; checked before anything is touched.
+
+        Whether model, types and schedule are the same is the caller's to check: bytes do not say.
+
+        Args:
+            meta: part 0.
+            parts: bytes of every other part of the ``session`` scope by name.
+            prompt: the prompt that was begun, of which a part may still be owed.
+
+        Raises:
+            MetadataError: part 0 is unreadable or contradicts itself.
+            LayoutError: a part is missing, unknown, or of another size.
+        """
+        tokens = self._checked(prompt)
+        decoded, layout = self._destination(meta)
+        load_bytes(layout, parts)
+        self._become(decoded, tokens)
+
+    def _destination(self, meta: bytes) -> tuple[Metadata, StateLayout]:
+        """Part 0 decoded, and the live buffers with the row counts that it says."""
+        decoded = decode_metadata(meta)
+        self.buffers.check_lengths(decoded, decoded.position)
+        return decoded, self.buffers.layout("session", decoded.layers, decoded.position)
+
+    def _become(self, meta: Metadata, prompt: npt.NDArray[np.int32]) -> None:
+        """Drop this turn and take over, once the bytes are in place."""
         self.abandon()
-        self._prompt = np.asarray(saved.prompt, dtype=np.int32)
+        self._prompt = prompt
         self.take_over(meta)
 
     def restore_parts(self, saved: SavedSession, layout: StateLayout) -> None:

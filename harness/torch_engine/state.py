@@ -9,14 +9,19 @@ snapshotted. Two rules make deltas right:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from harness.torch_engine.errors import LayoutError, MissingError
 from harness.torch_engine.kv.types import element_type
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 FAMILIES = ("kv", "index", "recurrent", "conv", "window", "logits", "sampler")
 HOST_LAYER = -1
@@ -153,6 +158,28 @@ def _check_part(part: Part) -> None:
         raise LayoutError(f"{part.name}: expected a contiguous buffer, found {part.tensor.stride()}")
     if isinstance(part, RowStream) and part.tensor.dim() < 1:
         raise LayoutError(f"{part.name}: expected (capacity, *row), found a scalar")
+
+
+def load_bytes(layout: StateLayout, parts: Mapping[str, Buffer]) -> None:
+    """Overwrite the valid bytes of every part; everything is checked before anything is written.
+
+    Args:
+        layout: the destination, with the row counts that the bytes belong to.
+        parts: the bytes of each part by name, contiguous.
+
+    Raises:
+        LayoutError: a part is missing, unknown, or of another size.
+    """
+    expected = {part.name: part.nbytes for part in layout.parts()}
+    found = {name: memoryview(data).nbytes for name, data in parts.items()}
+    if expected != found:
+        wrong = sorted(n for n in expected.keys() | found.keys() if expected.get(n) != found.get(n))
+        first = wrong[0]
+        raise LayoutError(f"{first}: expected {expected.get(first)} bytes, found {found.get(first)}")
+    for part in layout.parts():
+        if part.nbytes:
+            data = np.frombuffer(memoryview(parts[part.name]), dtype=np.uint8).copy()
+            bytes_view(part.valid()).copy_(torch.from_numpy(data))
 
 
 def bytes_view(tensor: Tensor) -> Tensor:

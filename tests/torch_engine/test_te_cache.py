@@ -7,6 +7,9 @@ import weakref
 from collections.abc import Callable
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from torch_engine_support import ToyState, tokens
 
 from harness.torch_engine import SessionCache, Turn
@@ -17,6 +20,7 @@ STRIDE = 128
 UNIT = 256 + STRIDE * 16 + 8
 A = tokens(1, 500)
 B = A[:STRIDE] + tokens(2, 372)
+PROMPTS = (A, B, tokens(3, 300))
 
 
 def cache_of(units: float = 100, entries: int = 100, **more: object) -> SessionCache:
@@ -573,3 +577,99 @@ def test_a_flipped_bit_in_a_link_reaches_the_restored_state() -> None:
     assert restored(cache, turn, A) == (384, False)
     with pytest.raises(MissingError):
         cache.corrupt("00" * 16, "toy.rows", 0, 1)
+
+
+def test_links_carried_into_another_cache_restore_there() -> None:
+    source, target = cache_of(), cache_of()
+    turn = turn_of(source)
+    fill(source, turn, A)
+    keys = source.keys(turn, A, (128, 256, 384))
+
+    answers = []
+    for key, parent in zip(keys, [None, *keys], strict=False):
+        answers.append(target.put(key, parent, source.find(key.hex).snapshot))
+
+    assert answers == ["published"] * 3
+    assert restored(target, turn_of(target), A) == (384, True)
+    assert target.put(keys[0], None, source.find(keys[0].hex).snapshot) == "exists"
+
+
+def test_a_link_without_its_parent_is_not_taken_in() -> None:
+    source, target = cache_of(), cache_of()
+    turn = turn_of(source)
+    fill(source, turn, A)
+    root, child, _ = source.keys(turn, A, (128, 256, 384))
+
+    orphan = target.put(child, root, source.find(child.hex).snapshot)
+    rootless = target.put(child, None, source.find(child.hex).snapshot)
+
+    assert (orphan, rootless) == ("refused", "refused")
+    assert target.entries() == []
+
+
+def test_a_smaller_budget_evicts_leaves_until_the_rest_fits() -> None:
+    cache = cache_of()
+    turn = turn_of(cache)
+    fill(cache, turn, A)
+
+    evicted = cache.resize(byte_budget=UNIT, entry_budget=100)
+
+    assert evicted == 2
+    assert restored(cache, turn, A) == (128, True)
+    with pytest.raises(OptionError):
+        cache.resize(byte_budget=-1, entry_budget=1)
+
+
+class CacheMachine(RuleBasedStateMachine):
+    """Any order of calls keeps budgets, pins, chains and restored bytes right."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = SessionCache(byte_budget=4 * UNIT, entry_budget=5)
+        self.turns = [turn_of(self.cache), turn_of(self.cache)]
+
+    @rule(turn=st.integers(0, 1), prompt=st.integers(0, 2), upto=st.sampled_from([128, 256, 384]))
+    def capture(self, turn: int, prompt: int, upto: int) -> None:
+        capture_all(self.cache, self.turns[turn], PROMPTS[prompt], upto)
+
+    @rule(turn=st.integers(0, 1))
+    def commit(self, turn: int) -> None:
+        self.cache.commit(self.turns[turn])
+
+    @rule(turn=st.integers(0, 1))
+    def abandon(self, turn: int) -> None:
+        self.cache.abandon(self.turns[turn])
+
+    @rule()
+    def evict(self) -> None:
+        self.cache.evict_lru()
+
+    @rule(units=st.integers(1, 3))
+    def release(self, units: int) -> None:
+        self.cache.release(units * UNIT)
+
+    @rule(prompt=st.integers(0, 2))
+    def restore(self, prompt: int) -> None:
+        assert restored(self.cache, self.turns[0], PROMPTS[prompt])[1]
+
+    @invariant()
+    def budgets_hold(self) -> None:
+        counted = self.cache.counters()
+        assert counted["stored_bytes"] + counted["pending_bytes"] <= 4 * UNIT
+        assert counted["entries"] + counted["pending_entries"] <= 5
+
+    @invariant()
+    def pins_are_the_number_of_children(self) -> None:
+        rows = self.cache.entries()
+        total = sum(int(str(row["children"])) for row in rows)
+        assert total == sum(row["parent"] != "" for row in rows)
+
+    @invariant()
+    def parents_of_published_entries_are_published(self) -> None:
+        rows = self.cache.entries()
+        published = {row["key"] for row in rows if not row["pending"]}
+        assert all(row["parent"] in published | {""} for row in rows if not row["pending"])
+
+
+CacheMachine.TestCase.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)
+TestCacheMachine = CacheMachine.TestCase

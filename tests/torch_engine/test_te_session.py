@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -571,3 +572,51 @@ def test_a_subclass_can_put_its_own_classes_in_place() -> None:
 
     assert isinstance(engine.cache, Cache)
     assert isinstance(engine.open_session(), Session)
+
+
+# -- bytes from elsewhere ----------------------------------------------------------------------
+
+
+def exported(session: TorchSession) -> dict[str, bytes]:
+    """A copy of every part's valid bytes."""
+    views = {part.name: part.valid() for part in session.layout("session").parts()}
+    return {
+        name: view.contiguous().view(-1).view(torch.uint8).numpy().tobytes() if view.numel() else b""
+        for name, view in views.items()
+    }
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_session_adopted_from_bytes_continues_like_its_source(arch: str) -> None:
+    source = begun(arch)
+    source.decode(3, SAMPLER)
+    meta, data = source.metadata(), exported(source)
+    other = source.engine.open_session()
+
+    other.adopt(meta, data, PROMPT)
+
+    assert parts(other) == parts(source)
+    assert other.boundaries() == source.boundaries()
+    assert other.decode(4, SAMPLER) == source.decode(4, SAMPLER)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: {name: value for name, value in data.items() if name != "layer1.k"},
+        lambda data: data | {"layer9.k": b"\0"},
+        lambda data: data | {"layer1.k": data["layer1.k"][:-1]},
+    ],
+)
+def test_bytes_that_do_not_fit_are_refused_and_nothing_is_touched(
+    change: Callable[[dict[str, bytes]], dict[str, bytes]],
+) -> None:
+    source = begun()
+    data = change(exported(source))
+    other = source.engine.open_session()
+    before = parts(other)
+
+    with pytest.raises(LayoutError, match=r"layer\d\.k: expected"):
+        other.adopt(source.metadata(), data)
+
+    assert parts(other) == before

@@ -1,0 +1,107 @@
+"""What the session cache holds: published entries, pending ones by turn, and sums over both.
+
+It knows keys and entries. When something comes or goes is decided in `cache.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from harness.torch_engine.cache_types import Entry, Turn
+from harness.torch_engine.errors import MissingError
+from harness.torch_engine.keys import CacheKey, Schedule, Tokens, prefix_fingerprints
+from harness.torch_engine.snapshot import corrupted
+
+
+class CacheShelf:
+    """Entries, turns, ages and counts."""
+
+    def __init__(self) -> None:
+        self._published: dict[CacheKey, Entry] = {}
+        self._turns: list[Turn] = []
+        self._clock = 0
+        self._counts: Counter[str] = Counter()
+
+    def open_turn(self, domain: bytes, schedule: Schedule) -> Turn:
+        """Register a session; its pending captures are its own."""
+        turn = Turn(domain=domain, schedule=schedule)
+        self._turns.append(turn)
+        return turn
+
+    def key(self, turn: Turn, prompt: Tokens, boundary: int) -> CacheKey:
+        """The key of the first ``boundary`` tokens of a prompt."""
+        return self.keys(turn, prompt, (boundary,))[0]
+
+    def keys(self, turn: Turn, prompt: Tokens, boundaries: Sequence[int]) -> list[CacheKey]:
+        """The keys of ascending boundaries of a prompt, in one pass over its tokens."""
+        fingerprints = self.fingerprints(prompt, boundaries)
+        return [
+            CacheKey(domain=turn.domain, boundary=boundary, fingerprint=fingerprint)
+            for boundary, fingerprint in zip(boundaries, fingerprints, strict=True)
+        ]
+
+    def fingerprints(self, prompt: Tokens, boundaries: Sequence[int]) -> list[int]:
+        """u64 of each prefix; see `keys.prefix_fingerprints`."""
+        return prefix_fingerprints(prompt, boundaries)
+
+    def find(self, key_hex: str) -> Entry:
+        """The held entry, published or pending, with a key's hex.
+
+        Raises:
+            MissingError: there is none.
+        """
+        for entry, _ in self._held():
+            if entry.key.hex == key_hex:
+                return entry
+        raise MissingError(f"cache entry: expected a held key, found {key_hex!r}")
+
+    def corrupt(self, key_hex: str, part_name: str, byte_offset: int, xor_mask: int) -> None:
+        """Flip bits of one stored byte, a negative control; see `snapshot.corrupted`.
+
+        Raises:
+            MissingError: no such entry or part.
+            LayoutError: offset or mask out of range.
+        """
+        entry = self.find(key_hex)
+        entry.snapshot = corrupted(entry.snapshot, part_name, byte_offset, xor_mask)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of published snapshots."""
+        return sum(entry.snapshot.nbytes for entry in self._published.values())
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of pending snapshots of all turns."""
+        return sum(e.snapshot.nbytes for turn in self._turns for e in turn.pending.values())
+
+    def _pending_count(self) -> int:
+        return sum(len(turn.pending) for turn in self._turns)
+
+    def _held(self) -> Iterator[tuple[Entry, bool]]:
+        """Every entry with whether it is pending."""
+        for entry in self._published.values():
+            yield entry, False
+        for turn in self._turns:
+            for entry in turn.pending.values():
+                yield entry, True
+
+    def entries(self) -> list[dict[str, object]]:
+        """One row per held snapshot, least recently used first."""
+        held = sorted(self._held(), key=lambda pair: pair[0].stamp)
+        return [entry.row(pending=pending) for entry, pending in held]
+
+    def _unlink(self, turn: Turn | None, entry: Entry) -> None:
+        """Take one child off the entry's parent, which may unpin it."""
+        if entry.parent is None:
+            return
+        parent = self._published.get(entry.parent)
+        if parent is None and turn is not None:
+            parent = turn.pending.get(entry.parent)
+        if parent is not None:
+            parent.children -= 1
+
+    def _tick(self) -> int:
+        self._clock += 1
+        return self._clock
