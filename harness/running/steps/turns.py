@@ -48,6 +48,7 @@ def run(arm: ArmRun, step: Step) -> None:
         arm.require(Capability.PREFIX_CACHE)
     session, tokens = arm.session(step), arm.prompt(step)
     begun = session.remote.begin(tokens, cache=step.cache)
+    session.caching = step.cache
     session.prompt, session.schedule, session.position = tokens, begun.value.schedule, begun.value.cached
     if begun.value.cached:
         arm.look(step.session, step.label, Phase.RESTORED)
@@ -82,6 +83,7 @@ def extend(arm: ArmRun, step: Step) -> None:
     arm.require(Capability.EXTEND)
     session, tokens = arm.session(step), arm.prompt(step)
     begun = session.remote.extend(tokens)
+    session.caching = step.cache
     session.prompt, session.schedule, session.position = tokens, begun.value.schedule, begun.value.cached
     taken = _Taken(begin_ns=begun.ns)
     _finish(arm, step, session, taken)
@@ -121,9 +123,9 @@ def _prefill(arm: ArmRun, step: Step, session: ArmSession, taken: _Taken, upto: 
 
 
 def _end_turn(step: Step, session: ArmSession, taken: _Taken) -> None:
-    if step.cache and step.end is TurnEnd.COMMIT:
+    if session.caching and step.end is TurnEnd.COMMIT:
         taken.commit_ns += session.remote.commit().ns
-    elif step.cache and step.end is TurnEnd.ABANDON:
+    elif session.caching and step.end is TurnEnd.ABANDON:
         taken.commit_ns += session.remote.abandon().ns
 
 
