@@ -7,8 +7,9 @@ from typing import Final
 
 from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
-from harness.model.scenario import CheckKind, CheckSpec, PointRef
-from harness.model.values import ArmRole, DecisionAxis, Outcome
+from harness.model.evidence import StepRecord
+from harness.model.scenario import Arm, CheckKind, CheckSpec, PointRef, StepKind
+from harness.model.values import ArmRole, DecisionAxis, Outcome, RefusalCode
 
 CODES: Final[Mapping[CheckKind, str]] = {
     CheckKind.EXACT: "EXACT.STATE@1",
@@ -26,6 +27,8 @@ CODES: Final[Mapping[CheckKind, str]] = {
     CheckKind.FINISHED: "RUN.FINISHED@1",
 }
 """Stable id and version of each rule; the version rises when the same evidence could get another answer."""
+
+_MANIPULATIONS: Final = frozenset({StepKind.CORRUPT, StepKind.EVICT, StepKind.BUDGET, StepKind.STORE})
 
 AXES: Final[Mapping[CheckKind, DecisionAxis]] = {
     CheckKind.EXACT: DecisionAxis.EXACTNESS,
@@ -81,14 +84,22 @@ def absent(view: CellView, spec: CheckSpec, ref: PointRef, detail: Mapping[str, 
         refusal = view.refusal_before(ref, rep)
         if refusal is not None:
             at = {**detail, "arm": ref.arm, "label": refusal.label, "refusal": refusal.code}
-            if arm is not None and arm.role is ArmRole.CANDIDATE and spec.kind is not CheckKind.SEEN:
-                return answer(spec, Outcome.FAIL, "refused", detail=at)
-            return answer(
-                spec, Outcome.ERROR, "reference_refused" if _is_reference(view, ref) else "refused", detail=at
-            )
+            outcome, reason = refusal_outcome(arm, refusal)
+            return answer(spec, Outcome.ERROR if spec.kind is CheckKind.SEEN else outcome, reason, detail=at)
     return answer(spec, Outcome.ERROR, "observation_missing", detail={**detail, "at": str(ref)})
 
 
-def _is_reference(view: CellView, ref: PointRef) -> bool:
-    arm = view.arm(ref.arm)
-    return arm is not None and arm.role is ArmRole.REFERENCE
+def refusal_outcome(arm: Arm | None, refusal: StepRecord) -> tuple[Outcome, str]:
+    """Return what a refusal that nobody allowed for comes to.
+
+    A candidate that refuses what the scenario asks fails. An engine that does not know what is asked
+    (``unsupported``), or that refuses a manipulation by the harness, was not tested: that is an ``error``; and so is
+    a reference or a control that did not run through.
+    """
+    if refusal.code == RefusalCode.UNSUPPORTED:
+        return Outcome.ERROR, "unsupported"
+    if arm is None or arm.role is not ArmRole.CANDIDATE:
+        return Outcome.ERROR, f"{arm.role if arm is not None else 'arm'}_refused"
+    if refusal.kind in _MANIPULATIONS:
+        return Outcome.ERROR, "manipulation_refused"
+    return Outcome.FAIL, "refused"

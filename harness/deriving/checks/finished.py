@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.deriving.checks.answers import answer
+from harness.deriving.checks.answers import answer, refusal_outcome
 from harness.deriving.looks import TURNS, expected_phases
 from harness.deriving.prompts import prompt_digest, prompt_ids
 from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
 from harness.model.evidence import Turn
 from harness.model.scenario import Arm, CheckSpec, PointRef, Step, StepKind
-from harness.model.values import ArmRole, Outcome
+from harness.model.values import Outcome
 
 
 def check(view: CellView, spec: CheckSpec) -> CheckResult:
@@ -50,8 +50,7 @@ def _step_fault(view: CellView, spec: CheckSpec, arm: Arm, rep: int, step: Step)
     if record is not None and record.ended == "refused":
         if step.may_refuse:
             return None
-        outcome = Outcome.FAIL if arm.role is ArmRole.CANDIDATE else Outcome.ERROR
-        reason = "refused" if arm.role is ArmRole.CANDIDATE else f"{arm.role}_refused"
+        outcome, reason = refusal_outcome(arm, record)
         return answer(spec, outcome, reason, detail={**where, "refusal": record.code})
     fault = _unrecorded(view, ref, rep, step) or _turn_fault(view, view.turn(ref, rep), step)
     return answer(spec, Outcome.ERROR, fault, detail=where) if fault else None
