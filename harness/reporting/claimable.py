@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.model.certificate import Certificate
 from harness.model.values import DecisionAxis
-from harness.reporting.exactness import Share, comparisons, controls, parts_compared
+from harness.reporting.exactness import comparisons, controls, parts_compared, seen_whole
 from harness.reporting.limit_words import limit_sentences
 from harness.reporting.reading import integer, items, text, texts
 from harness.reporting.reasons import reason_sentence
@@ -58,13 +58,14 @@ def claims(certificate: Certificate) -> list[str]:
     passed = [text(cell, "id") for cell in cells if text(cell, "outcome") == "pass"]
     if not passed:
         return []
-    exact, seen = _of_passed(cells)
+    of_passed = {"cells": [cell for cell in cells if text(cell, "outcome") == "pass"]}
     said = [
         f"{text(body, 'scenario', 'id')}, {subject(body)}: {_cells(passed, len(cells))} passed {cite}.",
-        *_exact_claim(body, exact, cite),
+        *_exact_claim(body, of_passed, cite),
     ]
+    seen = controls(of_passed)
     if seen.all and seen.passed == seen.all:
-        said.append(f"The same run noticed {seen} planted corruptions {cite}.")
+        said.append(f"The same cells noticed {seen} planted corruptions {cite}.")
     return said
 
 
@@ -119,24 +120,19 @@ def _is_mutant(body: Mapping[str, object]) -> bool:
     return text(body, "subject", "engine", "group") != "harness.engines"
 
 
-def _exact_claim(body: Mapping[str, object], exact: Share, cite: str) -> list[str]:
-    if not exact.all or exact.passed != exact.all or text(body, "decision", "by_axis", "exactness") == "error":
-        return []
-    seen = {
-        "parts": "in every state part, the logits and the tokens",
-        "image": "as one opaque image, in the logits and the tokens",
-        "logits": "in the logits and the tokens (state parts were not seen)",
-        "tokens": "in the tokens alone (a weak witness)",
-    }.get(text(body, "observability"), "")
-    return (
-        [f"In these cells the compared states are equal bit for bit {seen} (n = {exact.all}) {cite}."] if seen else []
-    )
-
-
-def _of_passed(cells: Sequence[object]) -> tuple[Share, Share]:
-    """Return comparisons and controls of the cells that passed."""
-    kept = {"cells": [cell for cell in cells if text(cell, "outcome") == "pass"]}
-    return comparisons(kept), controls(kept)
+def _exact_claim(body: Mapping[str, object], passed: Mapping[str, object], cite: str) -> list[str]:
+    """Say that states were equal, no further than what was seen of them."""
+    whole, rest = seen_whole(passed)
+    said = []
+    if whole:
+        seen = {
+            "parts": "in every state part that the engine lists",
+            "image": "as one opaque image",
+        }.get(text(body, "observability"))
+        said += [f"{counted(whole, 'comparison')} found the state equal bit for bit, {seen} {cite}."] if seen else []
+    if rest:
+        said.append(f"{counted(rest, 'comparison')} found equal logits or tokens, without parts {cite}.")
+    return said
 
 
 def _unjudged(body: Mapping[str, object]) -> list[str]:

@@ -60,6 +60,13 @@ def parts_compared(body: Mapping[str, object]) -> int:
     return sum(integer(check, "detail", "parts_compared") for check in passed)
 
 
+def seen_whole(body: Mapping[str, object]) -> tuple[int, int]:
+    """Return how many equal comparisons saw state parts, and how many rest on logits or tokens alone."""
+    passed = [check for check in checks_of(body) if _rule(check) in _EXACT and text(check, "outcome") == "pass"]
+    whole = sum(integer(check, "detail", "parts_compared") > 0 for check in passed)
+    return whole, len(passed) - whole
+
+
 def exactness_facts(body: Mapping[str, object]) -> list[Fact]:
     """Return the counts that say how much was looked at."""
     checks = checks_of(body)

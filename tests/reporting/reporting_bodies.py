@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from harness.deriving.ids import certificate_id
 from harness.model.certificate import Certificate, Status
-from harness.model.values import CertificateState, Sha256
+from harness.model.values import CertificateState, Outcome
 
 KEY = "A16/torch-tiny/cpu-x86_64-avx512"
 
@@ -18,7 +19,7 @@ def exact(outcome: str = "pass", **more: object) -> dict[str, object]:
         "witness": "copied",
     }
     found: dict[str, object] = {
-        "id": "warm", "code": "EXACT.STATE@1", "axis": "exactness", "outcome": outcome, "observed": 0, "limit": 0,
+        "id": "warm", "code": "EXACT.STATE@1", "axis": "exactness", "outcome": outcome, "observed": 0, "limit": 0, "unit": "",
         "detail": {**detail, "cached": 1024, "restored_bytes": 1 << 20},
     }  # fmt: skip
     return {**found, **more}
@@ -35,7 +36,7 @@ def turn(arm: str, cached: int, first_token_ns: int) -> dict[str, object]:
 def seen(outcome: str = "pass") -> dict[str, object]:
     return {
         "id": "flip-seen", "code": "CTRL.SEEN@1", "axis": "exactness", "outcome": outcome, "observed": "layer0.delta",
-        "limit": "recurrent", "detail": {"phase": "restored", "part": "layer0.delta"},
+        "limit": "recurrent", "unit": "", "detail": {"phase": "restored", "part": "layer0.delta"},
     }  # fmt: skip
 
 
@@ -45,6 +46,8 @@ def cell(at: str, outcome: str, checks: Sequence[Mapping[str, object]] = (), rea
         "coords": {"scale": 16, "at": at},
         "outcome": outcome,
         "checks": list(checks),
+        "failure_reasons": [],
+        "comparisons": [],
         "turns": [turn("cold_a", 0, 912_000_000), turn("warm", 1024, 41_000_000)] if checks else [],
     }
     return {**found, "reason": reason} if reason else found
@@ -80,7 +83,18 @@ def body(
         "observability": "parts",
         "axes": [{"name": "scale", "values": [16]}, {"name": "at", "values": ["end-1", "end", "end+1"]}],
         "cells": list(cells),
-        "decision": {"overall": overall, "by_axis": {"exactness": exactness, "robustness": "pass"}, "reasons": []},
+        "totals": {
+            "planned": len(cells),
+            **{state: sum(cell["outcome"] == state for cell in cells) for state in map(str, Outcome)},
+        },
+        "decision": {
+            "overall": overall,
+            "by_axis": {
+                "exactness": exactness, "quality": "not_evaluated", "latency": "not_evaluated",
+                "footprint": "not_evaluated", "robustness": "pass",
+            },
+            "reasons": [],
+        },
         "limits": ["quality_not_evaluated", "seeded_weights", "not_run:A16[scale=16,at=far]"],
         "trust": {
             "children": 1, "known_answers": 8, "spot_checks": 4, "mismatches": 0, "hashed_by": "host",
@@ -90,9 +104,9 @@ def body(
     return {**found, **more}
 
 
-def certificate(made: Mapping[str, object], first: str = "0", **status: str) -> Certificate:
+def certificate(made: Mapping[str, object], **status: str) -> Certificate:
     state = CertificateState(status.pop("state", "current"))
-    return Certificate(id=Sha256(first * 64), body=made, status=Status(state=state, **status))  # type: ignore[arg-type]
+    return Certificate(id=certificate_id(made), body=made, status=Status(state=state, **status))  # type: ignore[arg-type]
 
 
 PASSED = body(*(cell(at, "pass", [exact(), seen()]) for at in ("end-1", "end", "end+1")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TypeVar, cast
 
 from hypothesis import strategies as st
@@ -53,6 +54,8 @@ def poison(noun: Noun, text: str) -> Noun:
 def _poisoned(value: object, text: str) -> object:
     if isinstance(value, str):
         return value if value in MARKS else text
+    if isinstance(value, Mapping):
+        return {key: _poisoned(item, text) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return tuple(_poisoned(item, text) for item in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

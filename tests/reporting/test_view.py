@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import dataclasses
+
+from hypothesis import example, given, settings
+from reporting_bodies import KEY, PASSED, STOPPED, body, cell, certificate, exact, seen
+from reporting_hostile import HOSTILE, poison, texts
+
+from harness.model.certificate import Certificate, Event
+from harness.model.values import ReasonCode, Sha256
+from harness.reporting import html, markdown, terminal
+from harness.reporting.building import Archive, certificate_view, claim_page, overview
+from harness.reporting.view import CertificateView
+from harness.wire.certificate_doc import require_body
+
+
+def view(one: Certificate, *others: Certificate, events: tuple[Event, ...] = ()) -> CertificateView:
+    return certificate_view(one, Archive([one, *others], events=events, titles={"A16": "Snapshot at any position"}))
+
+
+def test_the_bodies_of_these_tests_fit_their_schema() -> None:
+    require_body(PASSED, "passed")
+    require_body(STOPPED, "stopped")
+
+
+def test_a_pass_may_be_claimed_with_its_certificate_and_its_limit_is_said() -> None:
+    one = certificate(PASSED)
+
+    made = view(one)
+
+    cite = f"[cert:{one.id[:12]}]"
+    assert made.title == "A16 Snapshot at any position"
+    assert made.claims == [
+        f"A16, torch 0.1.0 with model tiny on cpu-x86_64-avx512: all 3 declared cells passed {cite}.",
+        f"3 comparisons found the state equal bit for bit, in every state part that the engine lists {cite}.",
+        f"The same cells noticed 3/3 planted corruptions {cite}.",
+    ]
+    assert "Nothing about quality, latency and footprint: not evaluated." in made.no_claims
+    assert "No speed-up, mean or percentile: each time was measured once." in made.no_claims
+    assert made.sentence.endswith("Headline limit: prompts are shortened, all lengths divided by 16.")
+    assert not made.problems
+
+
+def test_what_failed_comes_first_with_its_place() -> None:
+    made = view(certificate(STOPPED))
+
+    assert [problem.state for problem in made.problems] == ["fail", "inconclusive", "not_run"]
+    worst = made.problems[0]
+    assert (worst.cell, worst.check, worst.code) == ("A16[scale=16,at=end+1]", "warm", "EXACT.STATE@1")
+    assert (worst.observed, worst.limit) == ("2 parts", "0 parts")
+    assert "first at layer3.delta (recurrent, layer 3); row 0, element 9" in worst.place
+    assert "one single bit is flipped" in worst.place
+    assert worst.place.startswith("Right after the restore")
+
+
+def test_failed_and_open_cells_may_not_be_claimed() -> None:
+    made = view(certificate(STOPPED))
+
+    assert "Nothing about 1 cell (A16[scale=16,at=end+1]), which failed." in made.no_claims
+    assert "Nothing about 1 cell (A16[scale=16,at=far]), which did not run." in made.no_claims
+    assert made.claims[0].startswith("A16, torch 0.1.0 with model tiny on cpu-x86_64-avx512: 1 of 4 cell")
+
+
+def test_nothing_may_be_claimed_from_what_is_not_current() -> None:
+    old = certificate(
+        PASSED, state="superseded", superseded_by="1" * 64, since="2026-02-03T00:00:00Z", reason_code="source_changed"
+    )
+
+    made = view(old)
+
+    assert not made.claims
+    assert made.state == "superseded"
+    assert made.state_note == (
+        "Superseded on 2026-02-03 by 111111111111 because the source changed. Do not cite it as present evidence."
+    )
+
+
+def test_nothing_may_be_claimed_from_a_mutant_or_an_unbelievable_run() -> None:
+    engine = {"name": "torch", "version": "1", "adapter": "K01.x", "group": "harness.mutants"}
+    mutant = {**PASSED, "subject": {**PASSED["subject"], "engine": engine}}  # type: ignore[dict-item]
+    doubtful = body(cell("end", "pass", [exact(), seen()]), overall="error")
+    doubtful["decision"] = {**doubtful["decision"], "reasons": ["trust_mismatch"]}  # type: ignore[dict-item]
+
+    assert not view(certificate(mutant)).claims
+    assert not view(certificate(doubtful)).claims
+    assert "Nothing at all: A part hashed again gave another digest." in view(certificate(doubtful)).no_claims
+
+
+def test_equality_without_parts_is_not_called_equality_of_state() -> None:
+    bare = exact(detail={"phases": "end", "parts_compared": 0, "guarantee": "tokens_only", "witness": "none"})
+
+    made = view(certificate(body(cell("end", "pass", [bare]), observability="tokens")))
+
+    assert not any("bit for bit" in claim for claim in made.claims)
+    assert any("without parts" in claim for claim in made.claims)
+    assert "Headline limit: state parts were not seen; this rests on tokens alone." in made.sentence
+
+
+def test_the_chain_says_what_changed_and_what_was_dropped() -> None:
+    new, old = certificate(PASSED), certificate(STOPPED, state="superseded", reason_code="source_changed")
+    event = Event(
+        id=Sha256("e" * 64), kind="supersede", target=old.id, by=new.id, reason_code=ReasonCode.SOURCE_CHANGED,
+        created="2026-02-03T00:00:00Z", differs=("subject.path_sets.engine",), dropped_cells=("A16[scale=16,at=far]",),
+    )  # fmt: skip
+
+    links = {link.id12: link for link in view(new, old, events=(event,)).history}
+
+    assert links[new.id[:12]].here
+    assert links[old.id[:12]].changed == "changed: subject.path_sets.engine"
+    assert links[old.id[:12]].dropped == "cells dropped: A16[scale=16,at=far]"
+
+
+def test_turns_are_marked_as_single_measurements() -> None:
+    made = view(certificate(PASSED))
+
+    assert made.timings.rows[1] == ("16, end-1", "warm.a", "1,346", "1,024", "1.00 MiB", "800 ms", "41.0 ms")
+    assert "one measurement" in made.timings.note
+    assert [(bar.ppm, bar.restored) for bar in made.bars[:2]] == [(1_000_000, False), (44_956, True)]
+
+
+def test_a_page_shows_the_current_certificate_and_lists_the_other() -> None:
+    new, old = certificate(PASSED), certificate(STOPPED, state="superseded")
+
+    page = claim_page(KEY, Archive([old, new]))
+
+    assert [one.id for one in page.shown] == [new.id]
+    assert {link.id12 for link in page.history} == {new.id[:12], old.id[:12]}
+
+
+def test_the_overview_has_one_row_per_claim_key_worst_first() -> None:
+    other = {**STOPPED, "claim_key": "B01/torch-tiny/cpu-x86_64-avx512"}
+
+    made = overview(Archive([certificate(PASSED), certificate(other)]))
+
+    assert [(row.claim_key[:3], row.overall) for row in made.rows] == [("B01", "stop"), ("A16", "pass")]
+    assert made.rows[0].cells == "1/4 pass, 1 fail, 1 inconclusive, 1 not run"
+    assert made.rows[0].headline == "warm: State parts differ from the reference. (2 more problems)"
+    assert made.sentence == "2 claim keys in 2 certificates: 1 stop, 1 pass."
+
+
+def test_an_empty_body_is_shown_as_unknown_and_never_as_good() -> None:
+    empty = Certificate(id=Sha256("0" * 64), body={}, status=certificate(PASSED).status)
+
+    made = view(empty)
+
+    assert made.badges[0].state == "unknown"
+    assert not made.claims
+    for render in (terminal.render_certificate(made, colour=False), html.render_certificate(made).decode()):
+        assert "unknown" in render
+
+
+def rendered(text: str) -> tuple[str, bytes, bytes]:
+    poisoned = poison(PASSED, text)
+    one = dataclasses.replace(certificate(PASSED), body=poisoned)
+    archive = Archive([one], titles={text: text})
+    shown = certificate_view(one, archive)
+    page = markdown.render_page(claim_page(text, archive))
+    return terminal.render_certificate(shown, colour=False), html.render_certificate(shown), page
+
+
+@example(HOSTILE[0])
+@example(HOSTILE[1])
+@example("::error::a\r::stop-commands::b\x1b[2J\u202e=cmd|' /C calc'!A0")
+@given(texts)
+@settings(max_examples=10, deadline=None)
+def test_hostile_text_in_every_string_of_a_body_leaks_nowhere(text: str) -> None:
+    for shown in rendered(text):
+        plain = shown if isinstance(shown, str) else shown.decode()
+        assert not [letter for letter in plain if ord(letter) < 0x20 and letter != "\n"]
+        assert not any(line.lstrip().startswith("::") for line in plain.splitlines())
+        assert "\u202e" not in plain
+        assert "##[" not in plain
+    _, page, lines = rendered(text)
+    assert b"<script" not in page + lines
+    assert page.count(b"<!--") == 0
+    assert lines.count(b"<!--") == 1
