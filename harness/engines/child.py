@@ -16,6 +16,7 @@ import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ def main(reader: int, writer: int) -> None:
 
 def _serve_one(channel: Channel, server: Server) -> bool:
     message = channel.receive()
+    began = time.perf_counter_ns()
     number = message.body.get("id")
     if message.body.get("op") == "quit":
         channel.send({"id": number, "ok": {}})
@@ -55,6 +57,7 @@ def _serve_one(channel: Channel, server: Server) -> bool:
         channel.send({"id": number, "error": _described(error)})
     else:
         _send_result(channel, number, result, frames)
+    server.busy(str(message.body.get("op")), time.perf_counter_ns() - began)
     return True
 
 

@@ -7,6 +7,7 @@ What was done so that a child's digests can be believed is counted per child (:c
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -20,7 +21,7 @@ from harness.engines.channel import Message
 from harness.engines.client import Look, RemoteEngine, RemoteSession, number
 from harness.engines.interface import Options
 from harness.engines.process import ChildProcess, Limits
-from harness.engines.spool import DEFAULT_BUDGET
+from harness.engines.spool import SpoolBudget
 from harness.errors import ProtocolError, UsageError
 from harness.model.evidence import Trust
 from harness.model.target import PathSet, Target, TargetFacts
@@ -42,10 +43,10 @@ class HostOptions:
     """How the children of a target are treated."""
 
     limits: Limits = field(default_factory=Limits)
-    hash_threads: int = 1
-    """Threads that hash the parts of one look."""
-    spool_budget: int = DEFAULT_BUDGET
-    """Bytes of reference parts kept for one cell; 0: none, a difference then costs another run of its reference."""
+    hash_threads: int = min(4, os.cpu_count() or 1)
+    """Threads that compare and hash the parts of one look; the engine waits meanwhile."""
+    spool: SpoolBudget = field(default_factory=SpoolBudget)
+    """Bytes of reference parts kept for one cell; without any, a difference costs another run of its reference."""
     seed: int = 0
     """Of the sample of parts that are shipped and hashed again."""
     known_answers: Sequence[KnownAnswer] = KNOWN_ANSWERS
@@ -95,7 +96,7 @@ class EngineHost:
         return self._grade
 
     @property
-    def path_sets(self) -> Mapping[str, Sequence[str]]:
+    def declared_path_sets(self) -> Mapping[str, Sequence[str]]:
         """Path sets that the engine declares, as patterns; known once the host has started."""
         return self._declared
 
@@ -232,7 +233,7 @@ class EngineHost:
         """Stop keeping bytes; the folder is the caller's to remove."""
         self._spool = None
         if self.alive:
-            self._ask("spool", {"folder": "", "budget": 0})
+            self._ask("spool", {"folder": "", "memory": 0, "disk": 0})
 
     def times(self) -> Mapping[str, int]:
         """Return where the time of the present child went so far (``forward_ns``, ``look_ns``, …)."""
@@ -278,8 +279,9 @@ class EngineHost:
             raise UsageError(f"no device {asked!r} for {self.target.adapter}; known are: best, {', '.join(known)}")
 
     def _tell_spool(self) -> None:
+        budget = self.options.spool
         if self._spool is not None:
-            self._ask("spool", {"folder": str(self._spool), "budget": self.options.spool_budget})
+            self._ask("spool", {"folder": str(self._spool), "memory": budget.memory, "disk": budget.disk})
 
     def _draw(self) -> int:
         """Return the next number of the seeded sample."""

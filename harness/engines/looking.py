@@ -11,12 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.digest.parts import NotContiguousError, part_digest, part_digests
+from harness.digest.parts import part_digest
 from harness.engines.finite import all_finite
 from harness.engines.interface import Session, StatePart
 from harness.errors import ProtocolError
 from harness.model.evidence import PartRow
 from harness.model.values import Family, Sha256
+
+Row = Mapping[str, object]
+"""One row of a part table on its way to the parent."""
 
 _WIDTHS: Final = {
     **dict.fromkeys(("f64", "i64", "u64"), 8),
@@ -66,18 +69,8 @@ def _view(part: StatePart) -> memoryview:
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
-def part_rows(
-    parts: Sequence[StatePart], views: Sequence[memoryview], *, threads: int = 1
-) -> Sequence[Mapping[str, object]]:
-    """Hash every part; return one row per part, as :class:`harness.model.evidence.PartRow` has it.
-
-    Raises:
-        ProtocolError: A buffer cannot be hashed as it is.
-    """
-    try:
-        digests = part_digests(views, threads=threads)
-    except NotContiguousError as error:
-        raise ProtocolError(str(error)) from error
+def part_rows(parts: Sequence[StatePart], views: Sequence[memoryview], digests: Sequence[str]) -> Sequence[Row]:
+    """Return one row per part, as :class:`harness.model.evidence.PartRow` has it."""
     return [
         {
             "name": part.name,
@@ -93,7 +86,7 @@ def part_rows(
     ]
 
 
-def row_from(value: Mapping[str, object]) -> PartRow:
+def row_from(value: Row) -> PartRow:
     """Return the noun of a row that came over the channel.
 
     Raises:

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from harness.digest.parts import part_digest
+from harness.digest.parts import part_digest, part_digests
 from harness.engines import registry
 from harness.engines.channel import Message
 from harness.engines.interface import Adapter, Begun, Engine, Options, Session, StatePart
 from harness.engines.locating import locate
 from harness.engines.looking import Logits, logits_of, part_rows, part_views
-from harness.engines.spool import Spool
+from harness.engines.spool import Part, Spool, SpoolBudget
 from harness.engines.subject import path_sets_of
 from harness.errors import ProtocolError
 from harness.model.values import Capability
@@ -47,7 +47,7 @@ class Server:
         self._spool: Spool | None = None
         self._threads = 1
         self._made = 0
-        self._times = {"forward_ns": 0, "engine_ns": 0, "look_ns": 0, "spool_ns": 0}
+        self._times = {"forward_ns": 0, "engine_ns": 0, "look_ns": 0, "busy_ns": 0}
 
     def answer(self, message: Message) -> Answer:
         """Run one operation.
@@ -61,6 +61,11 @@ class Server:
             raise ProtocolError(f"found the operation {operation!r}; known are {sorted(_OPERATIONS)}")
         result = run(self, message)
         return result if isinstance(result, tuple) else (result, ())
+
+    def busy(self, operation: str, ns: int) -> None:
+        """Count the time from the arrival of a message to the departure of its answer."""
+        self._times["busy_ns"] += ns
+        self._times[f"busy.{operation}"] = self._times.get(f"busy.{operation}", 0) + ns
 
     def hello(self, message: Message) -> dict[str, object]:
         """Hash buffers whose digests the parent knows."""
@@ -224,18 +229,17 @@ class Server:
 
     def look(self, message: Message) -> dict[str, object]:
         """Hash every part and the logits; keep the bytes in the spool if asked to."""
-        session = self._session(message)
+        session, keep = self._session(message), message.body.get("spool") is True
         session.synchronize()
         began = time.perf_counter_ns()
         parts = self._parts(session)
         views = part_views(parts)
-        rows = part_rows(parts, views, threads=self._threads)
+        digests, kept = self._hashed(parts, views, keep=keep)
         logits = self._logits(session, parts, self._owners[_number(message.body, "session")])
         position = int(session.position())
         self._times["look_ns"] += time.perf_counter_ns() - began
-        kept = self._keep(rows, views) if message.body.get("spool") is True else True
         return {
-            "rows": list(rows),
+            "rows": list(part_rows(parts, views, digests)),
             "logits": logits.sha256,
             "finite": logits.finite,
             "position": position,
@@ -267,20 +271,25 @@ class Server:
 
     def spool(self, message: Message) -> dict[str, object]:
         """Use a folder as the spool from here on; without one, forget the present spool."""
+        if self._spool is not None:
+            self._spool.close()
         folder = _text(message.body, "folder")
-        self._spool = Spool(Path(folder), _number(message.body, "budget")) if folder else None
+        budget = SpoolBudget(memory=_number(message.body, "memory"), disk=_number(message.body, "disk"))
+        self._spool = Spool(Path(folder), budget) if folder else None
         return {}
 
     def times(self, message: Message) -> dict[str, object]:  # noqa: ARG002 - every operation takes its message
         """Say where the time of this process went so far."""
         return dict(self._times)
 
-    def _keep(self, rows: Sequence[Mapping[str, object]], views: Sequence[memoryview]) -> bool:
-        began = time.perf_counter_ns()
-        spool = self._open_spool()
-        kept = [spool.keep(str(row["sha256"]), view) for row, view in zip(rows, views, strict=True)]
-        self._times["spool_ns"] += time.perf_counter_ns() - began
-        return all(kept)
+    def _hashed(
+        self, parts: Sequence[StatePart], views: Sequence[memoryview], *, keep: bool
+    ) -> tuple[Sequence[str], bool]:
+        """Return the digests of all parts, and whether all that was to be kept is kept."""
+        if self._spool is None:
+            return part_digests(views, threads=self._threads), not keep
+        found = [Part(part.name, view, part.stream == "rows") for part, view in zip(parts, views, strict=True)]
+        return self._spool.hashed(found, keep=keep, threads=self._threads)
 
     def _timed(self, name: str, session: Session, call: Callable[[], _T]) -> tuple[_T, int]:
         began = time.perf_counter_ns()

@@ -1,100 +1,184 @@
 """Bytes of reference parts, kept for as long as a comparison may need them.
 
-A spool is a folder of files named by part digest, made for one cell and removed with it. Both sides know the folder:
-the child writes and reads, the parent removes. A part that is there already is not written again, so equal parts of
-two looks cost their bytes once. Above the budget nothing is written; whoever needs the bytes then makes them again.
+A spool belongs to one cell. It fills memory first, then files of a folder in the run folder; above both budgets nothing
+is kept, and whoever needs the bytes makes them again, as after the loss of the child that held them. Row streams share
+their bytes, since each look at one mostly repeats the one before (:mod:`harness.engines.rowmemory`).
 """
 
 from __future__ import annotations
 
-import mmap
 import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from harness.digest.parts import part_digest
+from harness.engines.rowmemory import Mark, RowMemory, Stream
 from harness.errors import StorageError
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
+    from concurrent.futures import ThreadPoolExecutor
 
-DEFAULT_BUDGET: Final = 2 * 1024**3
-"""Bytes of all parts of one cell."""
+_SMALL: Final = 64 * 1024
+"""Below this a part is hashed and kept whole: comparing would cost as much."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpoolBudget:
+    """Bytes that one cell may keep."""
+
+    memory: int = 256 * 1024**2
+    disk: int = 2 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a look."""
+
+    name: str
+    view: memoryview
+    """All valid bytes, flat."""
+    rows: bool
+    """Whether it is a row stream."""
 
 
 class Spool:
-    """Part bytes by digest, in one folder.
+    """Part bytes by digest.
 
     Args:
-        folder: Made if it is not there; what it holds already counts.
-        budget: Bytes that may lie in it; 0 keeps nothing.
+        folder: Takes the files; made when the first one is needed.
+        budget: What may be kept.
     """
 
-    def __init__(self, folder: Path, budget: int = DEFAULT_BUDGET) -> None:
-        self.folder = folder
-        self.budget = budget
-        self.refused = 0
-        folder.mkdir(parents=True, exist_ok=True)
-        self._sizes = {path.name: path.stat().st_size for path in folder.iterdir() if path.suffix != ".part"}
-        self.used = sum(self._sizes.values())
+    def __init__(self, folder: Path, budget: SpoolBudget) -> None:
+        self._folder = folder
+        self._left = {"memory": budget.memory, "disk": budget.disk}
+        self._small: dict[str, bytes] = {}
+        self._places: dict[str, tuple[Stream, int]] = {}
+        self._rows = RowMemory()
+        self._files = 0
+        self._pool: ThreadPoolExecutor | None = None
 
     def __contains__(self, sha256: str) -> bool:
-        return sha256 in self._sizes
+        return sha256 in self._places or sha256 in self._small
 
-    def keep(self, sha256: str, data: Buffer, *, beyond_budget: bool = False) -> bool:
-        """Write a part unless it is there; return whether it is there now.
+    def hashed(self, parts: Sequence[Part], *, keep: bool, threads: int = 1) -> tuple[Sequence[str], bool]:
+        """Return the digests of all parts of one look, and whether all bytes that were to be kept are kept.
 
         Args:
-            sha256: Digest of ``data``; the name under which it can be read.
-            data: C-contiguous bytes.
-            beyond_budget: Write even if the budget is spent (for the one part that must be located).
+            parts: In table order.
+            keep: Whether their bytes are to be kept.
+            threads: How many threads compare and hash row streams.
 
         Raises:
             StorageError: The disk refuses.
         """
-        if sha256 in self._sizes:
+        large = [part for part in parts if part.rows and part.view.nbytes >= _SMALL]
+        looked = dict(zip((part.name for part in large), self._looked(large, threads), strict=True))
+        digests: list[str] = []
+        kept = True
+        for part in parts:
+            if part.name in looked:
+                mark, stream = looked[part.name]
+                digests.append(mark.digest)
+                kept = (not keep or self._keep_rows(part, mark, stream)) and kept
+            else:
+                digests.append(part_digest(part.view))
+                kept = (not keep or self.keep(digests[-1], part.view)) and kept
+        return digests, kept
+
+    def _looked(self, parts: Sequence[Part], threads: int) -> Sequence[tuple[Mark, Stream | None]]:
+        if threads <= 1 or len(parts) <= 1:
+            return [self._rows.look(part.name, part.view) for part in parts]
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="hash")
+        return list(self._pool.map(lambda part: self._rows.look(part.name, part.view), parts))
+
+    def _keep_rows(self, part: Part, mark: Mark, stream: Stream | None) -> bool:
+        stream = self._room(part.view, stream)
+        if stream is None:
+            return mark.digest in self
+        with _storage("keeping a row stream"):
+            self._rows.keep(part.name, part.view, mark, stream)
+        self._places.setdefault(mark.digest, (stream, part.view.nbytes))
+        return True
+
+    def close(self) -> None:
+        """End the threads; the memory goes with the object."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def keep(self, sha256: str, view: memoryview, *, beyond_budget: bool = False) -> bool:
+        """Keep a part unless it is there; return whether it is there now.
+
+        Args:
+            sha256: Digest of ``view``; the name under which it can be read.
+            view: All valid bytes.
+            beyond_budget: Keep it even if the budget is spent (for the one part that must be located).
+
+        Raises:
+            StorageError: The disk refuses.
+        """
+        if sha256 in self:
             return True
-        size = memoryview(data).nbytes
-        if self.used + size > self.budget and not beyond_budget:
-            self.refused += 1
+        if beyond_budget:
+            self._left["memory"] += view.nbytes
+        if view.nbytes < _SMALL and view.nbytes <= self._left["memory"]:
+            self._left["memory"] -= view.nbytes
+            self._small[sha256] = bytes(view)
+            return True
+        stream = self._room(view, None)
+        if stream is None:
             return False
-        self._write(sha256, data)
-        self._sizes[sha256] = size
-        self.used += size
+        with _storage("keeping a part"):
+            stream.append(view)
+        self._places[sha256] = stream, view.nbytes
         return True
 
     def read(self, sha256: str) -> memoryview:
-        """Return the bytes of a part, mapped, not copied.
+        """Return the bytes of a part, not copied.
 
         Raises:
             StorageError: The part is not there.
         """
-        if sha256 not in self._sizes:
+        if sha256 in self._small:
+            return memoryview(self._small[sha256])
+        if sha256 not in self._places:
             raise StorageError(f"part {sha256[:12]} is not in the spool; its arm must be run again")
-        if not self._sizes[sha256]:
-            return memoryview(b"")
-        with (self.folder / sha256).open("rb") as file:
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        stream, size = self._places[sha256]
+        return stream.view[:size]
 
-    def _write(self, sha256: str, data: Buffer) -> None:
-        hidden = self.folder / f"{sha256}.part"
-        try:
-            with hidden.open("wb", buffering=0) as file:
-                _write_all(file.fileno(), data)
-            hidden.replace(self.folder / sha256)
-        except OSError as error:
-            hidden.unlink(missing_ok=True)
-            raise StorageError(f"the spool could not keep a part ({error.strerror}); free some space") from error
+    def _room(self, view: memoryview, stream: Stream | None) -> Stream | None:
+        """Take what a buffer needs from a budget; return the stream to put it into, None: there is no room."""
+        more = view.nbytes - stream.size if stream is not None else view.nbytes
+        kinds = ("memory", "disk") if stream is None else ("memory" if stream.in_memory else "disk",)
+        for kind in kinds:
+            if max(more, 0) <= self._left[kind]:
+                self._left[kind] -= max(more, 0)
+                return stream if stream is not None else self._new_stream(kind)
+        return None
+
+    def _new_stream(self, kind: str) -> Stream:
+        if kind == "memory":
+            return Stream(None)
+        with _storage("making its folder"):
+            self._folder.mkdir(parents=True, exist_ok=True)
+        self._files += 1
+        return Stream(self._folder / f"stream-{self._files}")
 
 
 def remove(folder: Path) -> None:
-    """Remove a spool with everything in it; nothing happens if it is not there."""
+    """Remove the files of a spool; nothing happens if there are none."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write_all(descriptor: int, data: Buffer) -> None:
-    import os
-
-    view = memoryview(data)
-    rest = view.cast("B") if view.nbytes else memoryview(b"")
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+@contextmanager
+def _storage(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"the spool: {doing} failed ({error.strerror}); free some space") from error

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.engines.client import RemoteSession
-from harness.model.evidence import Observation, StepRecord
-from harness.model.scenario import StepKind
+from harness.model.evidence import Observation
 from harness.running.arms import CellState
 from harness.running.comparing import Comparisons, Seen
 from harness.running.locating import Locator, Missing
 from harness.running.recording import Recorder
 from harness.running.walking import run_arm
-
-_LABEL_LENGTH = 64
 
 
 class _Unseen(Recorder):
@@ -40,8 +37,7 @@ class _Waits(Locator):
 
 
 def run_again(state: CellState, missing: Missing) -> None:
-    """Run the reference of a difference again; write the difference, and a step record that says so."""
-    pair = missing.pair
+    """Run the reference of a difference again and write the difference, if the reference shows the same bytes again."""
     waits = _Waits(state, missing)
     unseen = replace(
         state,
@@ -49,17 +45,4 @@ def run_again(state: CellState, missing: Missing) -> None:
         comparisons=Comparisons(replace(state.plan, checks=())),
         locator=waits,
     )
-    arm = next(arm for arm in state.plan.arms if arm.id == pair.reference.arm)
-    run_arm(unseen, arm, 0)
-    state.recorder.write(
-        StepRecord(
-            cell=state.plan.id,
-            arm=arm.id,
-            rep=0,
-            label=f"again-{pair.check.replace(':', '-')}"[:_LABEL_LENGTH],
-            kind=str(StepKind.RUN),
-            ended="done",
-            detail={"reason": "spool_budget", "check": pair.check, "located": waits.found},
-            t_ns=state.recorder.now(),
-        )
-    )
+    run_arm(unseen, next(arm for arm in state.plan.arms if arm.id == missing.pair.reference.arm), 0)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from harness.deriving.prompts import prompt_ids
 from harness.engines.client import Look, RemoteEngine, RemoteSession
 from harness.engines.host import EngineHost
 from harness.errors import RefusedError
-from harness.model.evidence import Facts, PartRow, Point, StepRecord, StoreView
+from harness.model.evidence import CellEvent, Facts, PartRow, Point, StepRecord, StoreView
 from harness.model.scenario import Arm, CellPlan, Step
 from harness.model.values import ArmRole, Capability, Phase, RefusalCode
 from harness.running.comparing import Comparisons, Seen
@@ -31,6 +31,8 @@ class ArmSession:
     """How far it has been forwarded, by the engine's own counts."""
     rows: Sequence[PartRow] = ()
     """Part table of the last look."""
+    caching: bool = False
+    """Whether the turn that is open takes captures, which its end publishes or drops."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +46,14 @@ class CellState:
     locator: Locator
     stores: dict[tuple[str, str], StoreView] = field(default_factory=dict)
     """Store observations by arm and label; budgets refer to them."""
+    begun: bool = False
+    """Whether an arm has begun, so that the cell can end only by going through all of them."""
+
+    def begin(self) -> None:
+        """Write down that the cell begins, once."""
+        if not self.begun:
+            self.begun = True
+            self.recorder.write(CellEvent(cell=self.plan.id, event="begin", t_ns=self.recorder.now()))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,7 +88,7 @@ class ArmRun:
         return prompt_ids(self.cell.plan.prompts, step.prompt or "")
 
     def session(self, step: Step) -> ArmSession:
-        """Return the session of a step; open it, and look at its empty state, if it is new.
+        """Return the session of a step; open it, and look at its empty state under the step's label, if it is new.
 
         Raises:
             EngineError: It could not be opened.
@@ -87,7 +97,7 @@ class ArmRun:
             if step.options:
                 self.require(Capability.SESSION_OPTIONS)
             self.sessions[step.session] = ArmSession(remote=self.engine.open_session(step.options))
-            self.look(step.session, f"open-{step.session}", Phase.OPENED)
+            self.look(step.session, step.label, Phase.OPENED)
         return self.sessions[step.session]
 
     def look(self, name: str, label: str, phase: Phase, tokens: Sequence[int] = ()) -> Look:
@@ -136,23 +146,25 @@ class ArmRun:
 
     def done(self, step: Step, detail: Facts | None = None) -> None:
         """Write down that a step which is not a turn ended."""
-        self._record(step, ended="done", code="", detail=detail or {})
+        _record(self.cell, self.arm, self.rep, step, ended="done", detail=detail or {})
 
-    def refused(self, step: Step, error: RefusedError) -> None:
-        """Write down that a step was refused."""
-        self._record(step, ended="refused", code=error.code, detail={})
 
-    def _record(self, step: Step, *, ended: str, code: str, detail: Mapping[str, str | int | bool]) -> None:
-        self.cell.recorder.write(
-            StepRecord(
-                cell=self.cell.plan.id,
-                arm=self.arm.id,
-                rep=self.rep,
-                label=step.label,
-                kind=str(step.kind),
-                ended=ended,
-                code=code,
-                detail=detail,
-                t_ns=self.cell.recorder.now(),
-            )
+def write_refusal(state: CellState, arm: Arm, rep: int, step: Step, error: RefusedError) -> None:
+    """Write down that a step was refused."""
+    _record(state, arm, rep, step, ended="refused", code=error.code, detail={})
+
+
+def _record(state: CellState, arm: Arm, rep: int, step: Step, *, ended: str, detail: Facts, code: str = "") -> None:
+    state.recorder.write(
+        StepRecord(
+            cell=state.plan.id,
+            arm=arm.id,
+            rep=rep,
+            label=step.label,
+            kind=str(step.kind),
+            ended=ended,
+            code=code,
+            detail=detail,
+            t_ns=state.recorder.now(),
         )
+    )

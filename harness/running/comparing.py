@@ -11,15 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from harness.deriving.looks import ORDER, expected_phases, source, step_of
+from harness.deriving.pairing import SAME_PLACE
 from harness.engines.client import RemoteSession
 from harness.engines.locating import Located
 from harness.model.evidence import Difference, PartRow
-from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef
-from harness.model.values import ArmRole, CellId, Phase
+from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, StepKind
+from harness.model.values import CellId, Family, Guarantee, Phase
 
 _COMPARING: Final = frozenset({CheckKind.EXACT, CheckKind.UNCHANGED, CheckKind.SEEN})
-_SAME_PLACE: Final = (Phase.BOUNDARY, Phase.PREFILLED, Phase.END, Phase.SEEN, Phase.RESTORED)
-"""Where a reference may have been looked at at the position of a restore, most telling first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,13 +53,15 @@ class Pair:
 
 
 class Comparisons:
-    """All planned comparisons of one cell, and the looks that they may still need."""
+    """All planned comparisons of one cell, and the looks that they may still need.
+
+    Pairs looks as :mod:`harness.deriving.pairing` does afterwards from the evidence; here one look at a time.
+    """
 
     def __init__(self, cell: CellPlan) -> None:
-        self._cell = cell.id
-        self._checks = [check for check in cell.checks if check.kind in _COMPARING and "parts" in check.fields]
-        self._references = {arm.id for arm in cell.arms if arm.role is ArmRole.REFERENCE}
-        self._wanted = {ref for check in self._checks for ref in _refs(check)}
+        self._arms = cell.arms
+        self._checks = [check for check in cell.checks if _compares_parts(check)]
+        self._sides = {check.id: (self._named(check.candidate), self._named(check.reference)) for check in self._checks}
         self._seen: list[Seen] = []
         self._done: set[tuple[str, Phase]] = set()
 
@@ -68,55 +70,89 @@ class Comparisons:
         if rep or phase is Phase.OPENED:
             return False
         ref = PointRef(arm=arm, label=label)
-        if any(check.reference == ref for check in self._checks):
-            return True
-        return any(check.candidate == ref and not self._looked_at(check.reference) for check in self._checks)
+        sides = self._sides.values()
+        return any(
+            ref in reference or (ref in candidate and not self._have(reference)) for candidate, reference in sides
+        )
 
     def add(self, look: Seen) -> Sequence[Pair]:
         """Take a new look; return the pairs that differ, each check and phase once."""
-        pairs = [pair for pair in self._pairs(look) if (pair.check, pair.candidate.phase) not in self._done]
-        self._done.update((pair.check, pair.candidate.phase) for pair in pairs)
-        if look.ref in self._wanted or look.arm in self._references:
-            self._seen.append(look)
-        return pairs
+        if look.phase is Phase.OPENED:
+            return []
+        self._seen.append(look)
+        found: list[Pair] = []
+        for pair in self._pairs(look):
+            if (pair.check, pair.candidate.phase) not in self._done:
+                self._done.add((pair.check, pair.candidate.phase))
+                found.append(pair)
+        return found
 
     def _pairs(self, look: Seen) -> Iterator[Pair]:
         if look.rep:
             yield from self._against_first_run(look)
             return
         for check in self._checks:
-            if check.candidate == look.ref and _compares(check, look.phase):
-                yield from _paired(check.id, look, self._counterpart(check, look))
-            elif check.reference == look.ref:
-                for earlier in self._waiting(check):
-                    if self._counterpart(check, earlier, look) is look:
-                        yield from _paired(check.id, earlier, look)
+            candidates, references = self._sides[check.id]
+            if look.ref in candidates:
+                yield from self._paired(check, look)
+            elif look.ref in references:
+                for earlier in [seen for seen in self._seen if seen.ref in candidates and not seen.rep]:
+                    yield from (pair for pair in self._paired(check, earlier) if pair.reference is look)
 
     def _against_first_run(self, look: Seen) -> Iterator[Pair]:
-        for first in self._seen:
-            if not first.rep and (first.ref, first.phase, first.position) == (look.ref, look.phase, look.position):
-                yield from _paired(f"repeatable:{look.arm}", look, first)
-                return
+        place = (look.ref, look.phase, look.position)
+        first = next(
+            (seen for seen in self._seen if not seen.rep and (seen.ref, seen.phase, seen.position) == place), None
+        )
+        if first is not None:
+            yield from _differing(f"repeatable:{look.arm}", look, first)
 
-    def _counterpart(self, check: CheckSpec, candidate: Seen, newest: Seen | None = None) -> Seen | None:
-        """Return the look of the reference that a candidate's look is compared with."""
-        looks = [look for look in (*self._seen, *([newest] if newest else [])) if look.ref == check.reference]
-        looks = [look for look in looks if not look.rep and look.phase is not Phase.OPENED]
+    def _paired(self, check: CheckSpec, candidate: Seen) -> Iterator[Pair]:
+        if self._is_compared(check, candidate):
+            reference = self._counterpart(check, candidate)
+            if reference is not None:
+                yield from _differing(check.id, candidate, reference)
+
+    def _is_compared(self, check: CheckSpec, look: Seen) -> bool:
+        """Tell whether a check compares this look of its candidate."""
+        own = look.ref == check.candidate
+        if not own and look.phase is not Phase.RESTORED:
+            return False  # of the run that a resume goes on with, only the restore belongs to the resume
+        if check.phases:
+            return look.phase in check.phases
+        if check.kind is CheckKind.UNCHANGED:
+            return own and look.phase is self._last_phase(check.candidate)
+        return look.phase in ORDER
+
+    def _counterpart(self, check: CheckSpec, candidate: Seen) -> Seen | None:
+        """Return the look of the reference that a candidate's look is compared with, if it was made already."""
+        looks = [look for look in self._seen if look.ref in self._sides[check.id][1] and not look.rep]
+        own = [look for look in looks if look.ref == check.reference and look.phase in ORDER]
+        last = max(own, key=lambda look: ORDER.index(look.phase), default=None)
+        if check.kind is CheckKind.UNCHANGED and not check.phases:
+            return last if last is not None and last.phase is self._last_phase(check.reference) else None
         if candidate.phase is Phase.RESTORED:
-            here = [look for look in looks if look.position == candidate.position]
-            return min(here, key=lambda look: _SAME_PLACE.index(look.phase), default=None)
-        same = [look for look in looks if look.phase is candidate.phase]
-        if same or check.kind is not CheckKind.UNCHANGED:
-            return same[-1] if same else None
-        return looks[-1] if looks else None
+            here = [look for look in looks if look.position == candidate.position and look.phase in SAME_PLACE]
+            return min(here, key=lambda look: SAME_PLACE.index(look.phase), default=None)
+        same = next((look for look in own if look.phase is candidate.phase), None)
+        return same if same is not None or candidate.phase is not Phase.SEEN else last
 
-    def _waiting(self, check: CheckSpec) -> Sequence[Seen]:
-        return [
-            look for look in self._seen if look.ref == check.candidate and not look.rep and _compares(check, look.phase)
-        ]
+    def _named(self, ref: PointRef | None) -> Sequence[PointRef]:
+        """Return a reference, and for a ``resume`` also the run that it goes on with."""
+        arm = next((arm for arm in self._arms if ref is not None and arm.id == ref.arm), None)
+        step = step_of(self._arms, ref) if ref is not None else None
+        if ref is None or arm is None or step is None or step.kind is not StepKind.RESUME:
+            return [ref] if ref is not None else []
+        begun = source(arm, ref.label)
+        return [ref] if begun is None else [ref, PointRef(arm=ref.arm, label=begun.label)]
 
-    def _looked_at(self, ref: PointRef | None) -> bool:
-        return any(look.ref == ref for look in self._seen)
+    def _last_phase(self, ref: PointRef | None) -> Phase | None:
+        step = step_of(self._arms, ref) if ref is not None else None
+        phases = expected_phases(step) if step is not None else ()
+        return phases[-1] if phases else None
+
+    def _have(self, refs: Sequence[PointRef]) -> bool:
+        return any(look.ref in refs for look in self._seen)
 
 
 def difference(cell: CellId, pair: Pair, located: Located) -> Difference:
@@ -151,12 +187,14 @@ def located_live(session: RemoteSession, pair: Pair, live: Seen) -> Located:
     return session.locate(pair.part, other.rows[pair.part].sha256, live_is_reference=live is pair.reference)
 
 
-def _paired(check: str, candidate: Seen, reference: Seen | None) -> Iterator[Pair]:
-    if reference is None:
-        return
-    names = [*candidate.rows, *(name for name in reference.rows if name not in candidate.rows)]
-    differing = [name for name in names if not _same(candidate.rows.get(name), reference.rows.get(name))]
-    both = [name for name in differing if name in candidate.rows and name in reference.rows]
+def _differing(check: str, candidate: Seen, reference: Seen) -> Iterator[Pair]:
+    """Yield the pair if its tables differ in a part that both have."""
+    ours, theirs = candidate.rows, reference.rows
+    if reference.phase is Phase.BOUNDARY and _has_logits(ours) != _has_logits(theirs):
+        ours, theirs = _without_logits(ours), _without_logits(theirs)
+    names = [*ours, *(name for name in theirs if name not in ours)]
+    differing = [name for name in names if not _same(ours.get(name), theirs.get(name))]
+    both = [name for name in differing if name in ours and name in theirs]
     if both:
         yield Pair(check=check, candidate=candidate, reference=reference, part=both[0], parts_differing=len(differing))
 
@@ -165,12 +203,15 @@ def _same(one: PartRow | None, other: PartRow | None) -> bool:
     return one is not None and other is not None and one.sha256 == other.sha256 and one.bytes == other.bytes
 
 
-def _compares(check: CheckSpec, phase: Phase) -> bool:
-    return phase is not Phase.OPENED and (not check.phases or phase in check.phases)
+def _has_logits(rows: Mapping[str, PartRow]) -> bool:
+    return any(row.family == Family.LOGITS for row in rows.values())
 
 
-def _refs(check: CheckSpec) -> Iterator[PointRef]:
-    if check.candidate is not None:
-        yield check.candidate
-    if check.reference is not None:
-        yield check.reference
+def _without_logits(rows: Mapping[str, PartRow]) -> Mapping[str, PartRow]:
+    return {name: row for name, row in rows.items() if row.family != Family.LOGITS}
+
+
+def _compares_parts(check: CheckSpec) -> bool:
+    if check.candidate is None or check.reference is None or check.guarantee is Guarantee.TOKENS_ONLY:
+        return False
+    return check.kind in _COMPARING and "parts" in check.fields

@@ -1,7 +1,7 @@
 """Locates differences at the moment of a look; remembers those whose reference bytes are no longer there.
 
 Above the budget of the spool the reference's bytes were not kept. Then the candidate's part is kept instead, and the
-reference arm is run once more when the candidate's arm is over; the step record ``again-<check>`` says so.
+reference arm is run once more when the candidate's arm is over.
 """
 
 from __future__ import annotations

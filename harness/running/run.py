@@ -119,7 +119,6 @@ def _run_cell(cell: CellPlan, host: EngineHost, recorder: Recorder, folder: Path
     locator = Locator(plan.id, comparisons, recorder)
     state = CellState(plan=plan, host=host, recorder=recorder, comparisons=comparisons, locator=locator)
     spool = folder / "spool"
-    _event(recorder, cell, "begin")
     try:
         host.open_spool(spool)
         ended = _run_arms(state)

@@ -70,7 +70,7 @@ def _is_held(path: Path, root: Path, held: Mapping[str, str]) -> bool:
 
 def _blob(content: bytes, like: str) -> str:
     """Return git's id of a content, in the hash that ``like`` is written in."""
-    kind = "sha1" if len(like) == 40 else "sha256"  # noqa: PLR2004 - hex digits of SHA-1
+    kind = "sha1" if len(like) == 40 else "sha256"
     return hashlib.new(kind, b"blob %d\x00" % len(content) + content, usedforsecurity=False).hexdigest()
 
 

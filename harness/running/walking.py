@@ -8,7 +8,7 @@ from harness.errors import EngineError, RefusedError
 from harness.model.evidence import Crash
 from harness.model.scenario import Arm
 from harness.model.values import RefusalCode
-from harness.running.arms import ArmRun, CellState
+from harness.running.arms import ArmRun, CellState, write_refusal
 from harness.running.crashes import crash_detail, crash_kind, lost_child
 from harness.running.recording import Recorder
 from harness.running.steps import RUNNERS
@@ -23,19 +23,22 @@ def run_arm(state: CellState, arm: Arm, rep: int) -> bool:
         rep: Which of its runs this is.
 
     Returns:
-        Whether the target knows the engine options of the arm.
+        Whether the target knows the engine options of the cell; what is told after the cell has begun is an
+        observation of the arm's first step instead.
     """
-    opening = arm.steps[0].label
     try:
         engine = state.host.open_engine({**state.plan.engine, **arm.engine})
     except RefusedError as error:
-        if error.code == RefusalCode.UNSUPPORTED:
+        if error.code == RefusalCode.UNSUPPORTED and not state.begun:
             return False
-        _crashed(state, arm, rep, opening, EngineError(f"refused_{error.code}"))
+        state.begin()
+        write_refusal(state, arm, rep, arm.steps[0], error)
         return True
     except EngineError as error:
-        _crashed(state, arm, rep, opening, error)
+        state.begin()
+        _crashed(state, arm, rep, arm.steps[0].label, error)
         return True
+    state.begin()
     run = ArmRun(cell=state, arm=arm, rep=rep, engine=engine)
     _walk(run)
     _close(run, engine)
@@ -53,7 +56,7 @@ def _walk(run: ArmRun) -> None:
         try:
             RUNNERS[step.kind](run, step)
         except RefusedError as error:
-            run.refused(step, error)
+            write_refusal(run.cell, run.arm, run.rep, step, error)
             if not step.may_refuse:
                 return
         except EngineError as error:
