@@ -18,7 +18,7 @@ from harness.errors import InvalidDocumentError, InvalidScenarioError, NothingTo
 from harness.model.evidence import Evidence, Header, Observation
 from harness.model.scenario import Plan, Scenario
 from harness.model.target import Environment, Source, Target, TargetFacts
-from harness.wire import resources
+from harness.wire import canonical, resources
 from harness.wire.evidence_doc import EvidenceWriter, read_evidence
 from harness.wire.scenario_doc import parse_scenario
 
@@ -266,3 +266,20 @@ def _plain_value(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return [_plain_value(item) for item in value]
     return str(value) if isinstance(value, str) else value
+
+
+def rejudge(folder: Path) -> Iterator[tuple[Path, bool]]:
+    """Derive every certificate of a folder again from its evidence; tells whether the body is the same, byte for byte.
+
+    Raises:
+        InvalidDocumentError: A certificate or its evidence cannot be read, or the evidence is not there.
+    """
+    from harness.certifying.store import certificate_path, evidence_path, read_store
+    from harness.deriving.fields import text_at
+
+    for certificate in read_store(folder).certificates.values():
+        path = folder / evidence_path(text_at(certificate.body, "run", "evidence", "sha256"))
+        if not path.is_file():
+            raise InvalidDocumentError("the evidence of a certificate is not there", where=path.name)
+        body = derive_body(read_evidence(read_bytes(path), path.name))
+        yield folder / certificate_path(certificate), canonical.canonical(body) == canonical.canonical(certificate.body)
