@@ -156,10 +156,15 @@ class LiveRuns:
         _, decision, _ = judge_cell(live.header, cell, mine, tables, interrupted=False)
         return CellVerdict(
             outcome=decision.outcome,
-            reason=decision.reason,
+            reason=self._told(decision),
             decision=decision,
             differences=tuple(one for one in mine if isinstance(one, Difference)),
         )
+
+    def _told(self, decision: CellDecision) -> str:
+        """The reason, with the adapter's own words where a device is absent."""
+        absent = self._bench.host.absent if self._bench is not None else ""
+        return f"{decision.reason}: {absent}" if decision.outcome is Outcome.NOT_RUN and absent else decision.reason
 
     def _close(self, live: _Open) -> None:
         assert self._bench is not None  # noqa: S101 - an open run has a bench
@@ -171,4 +176,5 @@ class LiveRuns:
             self._written.append(f"{live.plan.scenario.id}: {problem}")
             return
         what = f"draft ({finished.draft})" if finished.draft else "certificate"
-        self._written.append(f"{live.plan.scenario.id}: {what} {finished.paths[0]}")
+        named = next((path for path in finished.paths if path.suffix == ".json" and "ledger" not in path.parts), live.path)
+        self._written.append(f"{live.plan.scenario.id}: {what} {named}")

@@ -28,7 +28,7 @@ from harness.deriving.judge import plan_of
 from harness.deriving.status import derive_status
 from harness.errors import InvalidDocumentError, StorageError
 from harness.model.certificate import Certificate, Event, Status
-from harness.model.evidence import Evidence
+from harness.model.evidence import CellEvent, Evidence
 from harness.model.values import CertificateState, TreeState
 from harness.wire import canonical, files, privacy
 from harness.wire.certificate_doc import format_certificate, require_body
@@ -100,10 +100,15 @@ def _why_draft(evidence: Evidence) -> str:
     conditions = (
         (evidence.end.interrupted, "interrupted"),
         (header.target.get("group") == _MUTANTS, "mutant"),
+        (not _ran(evidence), "nothing_ran"),
         (header.source.get("tree") == TreeState.DIRTY, "dirty_tree"),
         (plan_of(header).partial, "partial"),
     )
     return next((word for holds, word in conditions if holds), "")
+
+
+def _ran(evidence: Evidence) -> bool:
+    return any(isinstance(one, CellEvent) and one.event == "begin" for one in evidence.observations)
 
 
 def _certificate(evidence: Evidence) -> Certificate:
