@@ -1,0 +1,244 @@
+"""One certificates folder, as it lies on disk: every name classified, no symlink followed, nothing kept in memory.
+
+A folder may hold anything that somebody committed. So names are listed once, in one fixed order, and a file is read
+only when a rule asks, with a limit, and never through a link. What is not one of the known kinds is
+:attr:`Kind.OTHER`, which is a finding and not something to skip: a file that the gate does not understand must not
+look as if it had been checked.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from harness.errors import InvalidDocumentError
+
+MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
+"""Of a certificate, an event, a README or a signature."""
+MAX_EVIDENCE_BYTES: Final = 64 * 1024 * 1024
+MAX_DEPTH: Final = 8
+"""Folders inside one another; the layout needs four."""
+MAX_ENTRIES: Final = 200_000
+
+_HEX: Final = frozenset("0123456789abcdef")
+_DIGITS: Final = frozenset("0123456789")
+_SLUG: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
+
+
+class Kind(StrEnum):
+    """What a name in the folder stands for."""
+
+    CERTIFICATE = "certificate"
+    EVIDENCE = "evidence"
+    EVENT = "event"
+    README = "readme"
+    """Generated; rendered by a forge exactly where the next reader lands."""
+    SIGNATURE = "signature"
+    ATTRIBUTES = "attributes"
+    """``.gitattributes`` at the root: git leaves line ends alone."""
+    DRAFT = "draft"
+    """What a run left that may be no certificate. Never judged, never counted as passed."""
+    OTHER = "other"
+
+
+class Form(StrEnum):
+    """What kind of thing the file system says it is."""
+
+    REGULAR = "regular"
+    EXECUTABLE = "executable"
+    """A regular file with an executable bit."""
+    SYMLINK = "symlink"
+    SPECIAL = "special"
+    """A device, a socket, a pipe."""
+    FOLDER = "folder"
+    """Only listed where a folder is itself a finding: too deep, or unreadable."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One name in the folder."""
+
+    root: str
+    """The folder, as the caller named it."""
+    path: str
+    """Below the folder, with ``/``."""
+    kind: Kind
+    form: Form
+    size: int
+
+    @property
+    def name(self) -> str:
+        """The last step of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def parent(self) -> str:
+        """The path of the folder around it, empty at the top."""
+        return self.path.rpartition("/")[0]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Folder:
+    """All names of one certificates folder, sorted by path."""
+
+    root: str
+    entries: Sequence[Entry]
+    complete: bool
+    """Whether the listing ended by itself, and not at :data:`MAX_ENTRIES`."""
+    exists: bool
+    """Whether there is a folder of this name at all."""
+
+    def of(self, kind: Kind) -> Iterator[Entry]:
+        """Entries of one kind that can be read: regular files only."""
+        return (entry for entry in self.entries if entry.kind is kind and entry.form in READABLE)
+
+    def by_path(self) -> Mapping[str, Entry]:
+        """Every entry under its path."""
+        return {entry.path: entry for entry in self.entries}
+
+
+READABLE: Final = (Form.REGULAR, Form.EXECUTABLE)
+"""Forms that are read; an executable bit is a finding and no reason to look away."""
+
+
+def scan(root: str | os.PathLike[str]) -> Folder:
+    """List a folder. Unreadable subfolders become entries of their own; nothing raises for what is inside."""
+    name = os.fspath(root)
+    if not os.path.isdir(name):  # noqa: PTH112 - pathlib is most of what a quick gate would import
+        return Folder(root=name, entries=(), complete=True, exists=False)
+    entries: list[Entry] = []
+    complete = True
+    for entry in _walk(name):
+        if len(entries) >= MAX_ENTRIES:
+            complete = False
+            break
+        entries.append(entry)
+    return Folder(root=name, entries=sorted(entries, key=_by_path), complete=complete, exists=True)
+
+
+def read(entry: Entry) -> bytes:
+    """Return the bytes of a regular file.
+
+    Raises:
+        InvalidDocumentError: It is not a regular file any more, is larger than its kind may be, or cannot be read.
+    """
+    limit = MAX_EVIDENCE_BYTES if entry.kind is Kind.EVIDENCE else MAX_DOCUMENT_BYTES
+    flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(f"{entry.root}/{entry.path}", flags)
+        try:
+            return _read_open(descriptor, limit, entry.path)
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise InvalidDocumentError(f"cannot be read ({reason})", where=entry.path) from None
+
+
+def _read_open(descriptor: int, limit: int, where: str) -> bytes:
+    facts = os.fstat(descriptor)
+    if not stat.S_ISREG(facts.st_mode):
+        raise InvalidDocumentError("is not a regular file", where=where)
+    if facts.st_size > limit:
+        raise InvalidDocumentError(f"found {facts.st_size} bytes; allowed are {limit}", where=where)
+    pieces: list[bytes] = []
+    rest = limit + 1
+    while rest > 0 and (piece := os.read(descriptor, min(rest, 1 << 20))):
+        pieces.append(piece)
+        rest -= len(piece)
+    if rest <= 0:
+        raise InvalidDocumentError(f"grew while it was read; allowed are {limit} bytes", where=where)
+    return b"".join(pieces)
+
+
+def _by_path(entry: Entry) -> str:
+    return entry.path
+
+
+def _walk(root: str) -> Iterator[Entry]:
+    """Every name that is not a plain folder, without following a link."""
+    waiting = [("", 0)]
+    while waiting:
+        below, depth = waiting.pop()
+        try:
+            with os.scandir(f"{root}/{below}" if below else root) as listing:
+                found = list(listing)
+        except OSError:
+            yield Entry(root=root, path=below or ".", kind=Kind.OTHER, form=Form.FOLDER, size=0)
+            continue
+        for item in found:
+            path = f"{below}/{item.name}" if below else item.name
+            if not item.is_dir(follow_symlinks=False):
+                yield _entry(root, path, item)
+            elif depth + 1 > MAX_DEPTH:
+                yield Entry(root=root, path=path, kind=Kind.OTHER, form=Form.FOLDER, size=0)
+            else:
+                waiting.append((path, depth + 1))
+
+
+def _entry(root: str, path: str, item: os.DirEntry[str]) -> Entry:
+    try:
+        facts = item.stat(follow_symlinks=False)
+    except OSError:
+        return Entry(root=root, path=path, kind=classify(path), form=Form.SPECIAL, size=0)
+    return Entry(root=root, path=path, kind=classify(path), form=_form(facts.st_mode), size=facts.st_size)
+
+
+def _form(mode: int) -> Form:
+    if stat.S_ISLNK(mode):
+        return Form.SYMLINK
+    if not stat.S_ISREG(mode):
+        return Form.SPECIAL
+    return Form.EXECUTABLE if mode & 0o111 else Form.REGULAR
+
+
+def classify(path: str) -> Kind:
+    """Say what a path stands for, by its shape alone. Whether the content agrees is a rule's question."""
+    steps = path.split("/")
+    name = steps[-1]
+    if _is_draft(name):
+        return Kind.DRAFT
+    if path == ".gitattributes":
+        return Kind.ATTRIBUTES
+    if name == "README.md":
+        return Kind.README
+    if name.endswith(".sig"):
+        signed = classify(path[: -len(".sig")])
+        return Kind.SIGNATURE if signed in (Kind.CERTIFICATE, Kind.EVENT) else Kind.OTHER
+    if steps[0] == "evidence":
+        return Kind.EVIDENCE if len(steps) == 2 and _is_digest(name, ".jsonl") else Kind.OTHER
+    if steps[0] == "ledger":
+        return Kind.EVENT if len(steps) == 3 and _is_year(steps[1]) and _is_digest(name, ".json") else Kind.OTHER
+    if len(steps) == 4 and all(_is_slug(step) for step in steps[:3]) and _is_certificate_name(name):
+        return Kind.CERTIFICATE
+    return Kind.OTHER
+
+
+def _is_digest(name: str, suffix: str) -> bool:
+    return len(name) == 64 + len(suffix) and name.endswith(suffix) and _HEX.issuperset(name[:64])
+
+
+def _is_draft(name: str) -> bool:
+    """``draft-A01-<32 hex digits>.json``."""
+    head, _, run = name.removesuffix(".json").rpartition("-")
+    return name.endswith(".json") and head.startswith("draft-") and len(run) == 32 and _HEX.issuperset(run)
+
+
+def _is_year(step: str) -> bool:
+    return len(step) == 4 and _DIGITS.issuperset(step)
+
+
+def _is_slug(step: str) -> bool:
+    return bool(step) and len(step) <= 128 and _SLUG.issuperset(step.lower()) and step[0] not in ".-"
+
+
+def _is_certificate_name(name: str) -> bool:
+    """``2026-01-31-0123456789ab.json``."""
+    if len(name) != 28 or not name.endswith(".json") or name[4] + name[7] + name[10] != "---":
+        return False
+    digits = name[:4] + name[5:7] + name[8:10]
+    return _DIGITS.issuperset(digits) and _HEX.issuperset(name[11:23])

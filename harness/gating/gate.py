@@ -1,0 +1,311 @@
+"""Walks certificates folders, gives each rule what it asks for, folds what they find to one exit code.
+
+Rules kept here:
+
+- Certificates pass by one at a time; after its rules ran only small facts of each stay in memory.
+- A rule that raises is a finding of its own with exit code 3. The other rules still run; the end is never green.
+- A document that could not be read is never skipped: it is counted, and some rule says why.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from harness.deriving.body import derive_body
+from harness.deriving.status import in_order
+from harness.errors import ExitCode, UsageError
+from harness.gating.documents import read_document, read_evidence
+from harness.gating.folder import READABLE, Entry, Folder, Kind, scan
+from harness.gating.rule import Body, CertificateFacts, Document, FolderFacts, Ledger, Problems, Rule, Subject
+from harness.gating.rules import RULES
+from harness.gating.sight import Sight
+from harness.gating.states import state_of
+from harness.model.certificate import Event, Finding, GateReport
+from harness.model.evidence import Evidence
+from harness.wire import canonical
+from harness.wire.event_doc import event_from_mapping
+
+MAX_FINDINGS: Final = 10_000
+"""Findings kept; more are counted in one finding, so that a hostile folder cannot fill the memory."""
+
+_PRECEDENCE: Final = (
+    ExitCode.BROKEN,
+    ExitCode.INVALID,
+    ExitCode.FINDINGS,
+    ExitCode.NOTHING,
+)
+_T = TypeVar("_T")
+
+
+def gate(
+    folders: Sequence[str | os.PathLike[str]],
+    *,
+    require_pass: bool = False,
+    rules: Sequence[Rule] | None = None,
+) -> GateReport:
+    """Judge certificates folders.
+
+    Args:
+        folders: Folders to judge, each on its own; all must exist.
+        require_pass: Also demand that every cell of every current certificate passed.
+        rules: Rules to run; all by default. A run with fewer rules says less, and lists which ran.
+
+    Raises:
+        UsageError: A folder does not exist, or none was named.
+    """
+    if not folders:
+        raise UsageError("no folder to gate; name one, like certificates")
+    chosen = [rule for rule in (RULES if rules is None else rules) if require_pass or not rule.only_on_request]
+    run = _Run(rules=chosen)
+    for root in folders:
+        _gate_folder(run, root)
+    return run.report()
+
+
+@dataclass(slots=True)
+class _Run:
+    """What one gate run has found and counted so far."""
+
+    rules: Sequence[Rule]
+    findings: list[Finding] = field(default_factory=list)
+    unlisted: Counter[ExitCode] = field(default_factory=Counter)
+    certificates: int = 0
+    events: int = 0
+    evidence_files: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    stops: list[str] = field(default_factory=list)
+
+    def ask(self, check: Callable[[Rule], Callable[[_T], Problems] | None], subject: _T, where: str) -> None:
+        """Run one kind of check of every rule that has it, on one subject."""
+        for rule in self.rules:
+            asked = check(rule)
+            if asked is not None:
+                self._ask_one(rule, asked, subject, where)
+
+    def _ask_one(self, rule: Rule, check: Callable[[_T], Problems], subject: _T, where: str) -> None:
+        try:
+            for problem in check(subject):
+                self._add(_finding(rule, where, problem.at, problem.message))
+        except Exception as error:  # noqa: BLE001 - a bug in a rule must not end the run, and must not be green
+            self._add(_broken(rule, where, error))
+
+    def _add(self, finding: Finding) -> None:
+        if len(self.findings) < MAX_FINDINGS:
+            self.findings.append(finding)
+        else:
+            self.unlisted[finding.exit_code] += 1
+
+    def report(self) -> GateReport:
+        """Fold everything to the report."""
+        findings = sorted([*self.findings, *_rolled_up(self.unlisted)], key=_worst_first)
+        return GateReport(
+            exit_code=_exit_code(finding.exit_code for finding in findings if finding.severity == "error"),
+            findings=tuple(findings),
+            certificates=self.certificates,
+            events=self.events,
+            evidence_files=self.evidence_files,
+            rules=tuple(rule.id for rule in self.rules),
+            outcomes=dict(sorted(self.outcomes.items())),
+            stops=tuple(sorted(self.stops)),
+        )
+
+
+def _gate_folder(run: _Run, root: str | os.PathLike[str]) -> None:
+    folder = scan(root)
+    if not folder.exists:
+        raise UsageError(f"no folder {folder.root!r}; name one that holds certificates")
+    by_path = folder.by_path()
+    for entry in folder.entries:
+        run.ask(_entry_check, entry, _place(entry))
+        if entry.kind is Kind.DRAFT:
+            run.stops.append(f"{_place(entry)}: draft, not judged")
+    facts = FolderFacts(folder=folder, ledger=_read_ledger(run, folder))
+    facts.load = _Loader(facts, by_path)
+    for entry in folder.of(Kind.CERTIFICATE):
+        _gate_certificate(run, facts, entry, by_path)
+    for entry in folder.of(Kind.EVIDENCE):
+        if entry.path not in facts.evidence:
+            _evidence(run, facts, entry)
+    run.ask(_folder_check, facts, folder.root)
+
+
+def _read_ledger(run: _Run, folder: Folder) -> Ledger:
+    """Read every event; one that cannot be read leaves the ledger, and a finding."""
+    events: list[Event] = []
+    paths: dict[str, str] = {}
+    for entry in folder.of(Kind.EVENT):
+        run.events += 1
+        document = read_document(entry)
+        run.ask(_document_check, document, _place(entry))
+        if document.value:
+            event = event_from_mapping(document.value, entry.path)
+            events.append(event)
+            paths[event.id] = entry.path
+    ordered = in_order(events)
+    by_target: dict[str, list[Event]] = {}
+    for event in ordered:
+        by_target.setdefault(event.target, []).append(event)
+    return Ledger(events=ordered, paths=paths, by_target=by_target)
+
+
+def _gate_certificate(run: _Run, facts: FolderFacts, entry: Entry, by_path: Mapping[str, Entry]) -> None:
+    run.certificates += 1
+    document = read_document(entry)
+    run.ask(_document_check, document, _place(entry))
+    if not document.value:
+        facts.unread += 1
+        return
+    subject = _subject(run, facts, document, by_path)
+    run.ask(_certificate_check, subject, _place(entry))
+    known = _facts(subject)
+    facts.certificates.append(known)
+    if known.state == "current":
+        run.outcomes.update(cell["outcome"] for cell in subject.body["cells"])
+        if known.overall != "pass":
+            run.stops.append(f"{_place(entry)}: {known.overall}")
+
+
+def _subject(run: _Run, facts: FolderFacts, document: Document, by_path: Mapping[str, Entry]) -> Subject:
+    body, status = document.value["body"], document.value["status"]
+    entry = by_path.get(f"evidence/{body['run']['evidence']['sha256']}.jsonl")
+    evidence = _evidence(run, facts, entry) if entry is not None and entry.form in READABLE else None
+    derived, error = _derived(evidence)
+    shown = evidence if derived is not None else None
+    identity = canonical.digest_trusted(body)
+    return Subject(
+        document=document,
+        id=identity,
+        body=body,
+        status=status,
+        evidence=shown,
+        sight=None if shown is None else Sight(shown),
+        derived=derived,
+        derive_error=error,
+        ledger=facts.ledger,
+        state=str(state_of(facts.ledger.by_target.get(identity, ()))["state"]),
+    )
+
+
+def _evidence(run: _Run, facts: FolderFacts, entry: Entry) -> Evidence | None:
+    """Read an evidence file and let the document rules see it, once."""
+    document, evidence = read_evidence(entry)
+    if entry.path not in facts.evidence:
+        facts.evidence[entry.path] = document.sha256
+        run.evidence_files += 1
+        run.ask(_document_check, document, _place(entry))
+    return evidence
+
+
+def _derived(evidence: Evidence | None) -> tuple[Body | None, Exception | None]:
+    if evidence is None:
+        return None, None
+    try:
+        return derive_body(evidence), None
+    except Exception as error:  # noqa: BLE001 - CG301 raises it again, or turns it into a finding
+        return None, error
+
+
+def _facts(subject: Subject) -> CertificateFacts:
+    body = subject.body
+    return CertificateFacts(
+        path=subject.document.entry.path,
+        id=subject.id,
+        run_id=body["run"]["run_id"],
+        created=body["run"]["created"],
+        evidence=body["run"]["evidence"]["sha256"],
+        claim_key=sys.intern(body["claim_key"]),
+        machine=sys.intern(body["environment"]["machine"]),
+        state=sys.intern(subject.state),
+        overall=sys.intern(body["decision"]["overall"]),
+    )
+
+
+class _Loader:
+    """Reads a body of a folder again by its id; for the few that the ledger speaks about."""
+
+    def __init__(self, facts: FolderFacts, by_path: Mapping[str, Entry]) -> None:
+        self._facts = facts
+        self._by_path = by_path
+        self._paths: dict[str, str] = {}
+
+    def __call__(self, certificate: str) -> Body:
+        for one in self._facts.certificates[len(self._paths) :]:
+            self._paths.setdefault(one.id, one.path)
+        entry = self._by_path.get(self._paths.get(certificate, ""))
+        value = read_document(entry).value if entry is not None else {}
+        body: Body = value.get("body", {})
+        return body
+
+
+def _entry_check(rule: Rule) -> Callable[[Entry], Problems] | None:
+    return rule.entry
+
+
+def _document_check(rule: Rule) -> Callable[[Document], Problems] | None:
+    return rule.document
+
+
+def _certificate_check(rule: Rule) -> Callable[[Subject], Problems] | None:
+    return rule.certificate
+
+
+def _folder_check(rule: Rule) -> Callable[[FolderFacts], Problems] | None:
+    return rule.folder
+
+
+def _place(entry: Entry) -> str:
+    return f"{entry.root.rstrip('/')}/{entry.path}" if entry.root.strip("/") else f"{entry.root}{entry.path}"
+
+
+def _finding(rule: Rule, where: str, at: str, message: str) -> Finding:
+    place = f"{where}#{at}" if at.startswith("/") else f"{where}{at}" if at.startswith("#") else _joined(where, at)
+    return Finding(
+        rule=rule.id,
+        severity=rule.severity,
+        where=place,
+        message=message,
+        hint=rule.hint,
+        exit_code=rule.exit_code,
+    )
+
+
+def _joined(where: str, at: str) -> str:
+    return f"{where.rstrip('/')}/{at}" if at else where
+
+
+def _broken(rule: Rule, where: str, error: Exception) -> Finding:
+    return Finding(
+        rule=rule.id,
+        severity="error",
+        where=where,
+        message=f"this rule broke ({type(error).__name__}); the record was not judged by it",
+        hint="report it with the file; nothing can be said about the record until the rule is mended",
+        exit_code=ExitCode.BROKEN,
+    )
+
+
+def _exit_code(codes: Iterable[ExitCode]) -> ExitCode:
+    found = set(codes)
+    return next((code for code in _PRECEDENCE if code in found), ExitCode.GOOD)
+
+
+def _worst_first(finding: Finding) -> tuple[int, str, str, str]:
+    rank = _PRECEDENCE.index(finding.exit_code) if finding.severity == "error" else len(_PRECEDENCE)
+    return rank, finding.rule, finding.where, finding.message
+
+
+def _rolled_up(unlisted: Mapping[ExitCode, int]) -> Iterator[Finding]:
+    for code, count in sorted(unlisted.items()):
+        yield Finding(
+            rule="CG000",
+            severity="error",
+            where="",
+            message=f"{count} more findings with exit code {int(code)} are not listed",
+            hint="mend what is listed, then gate again",
+            exit_code=code,
+        )

@@ -1,0 +1,152 @@
+"""A gate report as text and as JSON, the table of rules, and the explanation of one.
+
+Texts of a folder may come from anyone. Whatever is shown passes :func:`safe` first: control, escape, bidirectional and
+invisible characters become visible escapes, so that no terminal acts on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from harness.errors import ExitCode, UsageError
+from harness.gating.rule import Rule
+from harness.gating.rules import RULES
+from harness.model.certificate import Finding, GateReport
+from harness.wire import canonical
+
+SCHEMA: Final = "statecert/gate/v1"
+RULES_SCHEMA: Final = "statecert/gate-rules/v1"
+MOST_SHOWN: Final = 100
+"""Findings in the text; the JSON has all."""
+
+_LONGEST: Final = 1000
+_ENDINGS: Final[Mapping[ExitCode, str]] = {
+    ExitCode.GOOD: "good: every record is valid",
+    ExitCode.FINDINGS: "findings: the records are valid, what was required is not met",
+    ExitCode.INVALID: "invalid: a record cannot be trusted",
+    ExitCode.BROKEN: "broken: a rule did not end; nothing is known of what it did not judge",
+    ExitCode.NOTHING: "nothing to check: no certificate",
+}
+
+
+def safe(text: str) -> str:
+    """Return one line of visible characters, cut to a bearable length."""
+    cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    if cut.isascii() and cut.isprintable():
+        return cut
+    return "".join(letter if letter.isprintable() else _escape(letter) for letter in cut)
+
+
+def _escape(letter: str) -> str:
+    return letter.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def text(report: GateReport) -> str:
+    """Return the report for a terminal: worst first, a hint once for each rule, totals, one last line."""
+    lines = _finding_lines(report.findings)
+    lines += [f"stop   {safe(stop)}" for stop in report.stops]
+    lines += _totals(report)
+    return "\n".join(lines) + "\n"
+
+
+def _finding_lines(findings: Sequence[Finding]) -> list[str]:
+    lines: list[str] = []
+    hinted: set[str] = set()
+    for finding in findings[:MOST_SHOWN]:
+        lines.append(f"{finding.rule} {finding.severity} {safe(finding.where)} {safe(finding.message)}")
+        if finding.hint not in hinted:
+            hinted.add(finding.hint)
+            lines.append(f"      fix: {safe(finding.hint)}")
+    more = len(findings) - MOST_SHOWN
+    return [*lines, f"... and {more} more; --json lists all"] if more > 0 else lines
+
+
+def _totals(report: GateReport) -> list[str]:
+    outcomes = ", ".join(f"{count} {safe(name)}" for name, count in report.outcomes.items()) or "none"
+    errors = sum(1 for finding in report.findings if finding.severity == "error")
+    return [
+        f"read   {report.certificates} certificates, {report.evidence_files} evidence files, {report.events} events",
+        f"cells  {outcomes} (of current certificates)",
+        f"rules  {len(report.rules)} ran: {' '.join(report.rules)}",
+        f"found  {errors} findings, {len(report.findings) - errors} notes, {len(report.stops)} stops listed",
+        f"gate   exit {int(report.exit_code)}, {_ENDINGS.get(report.exit_code, '')}",
+    ]
+
+
+def to_mapping(report: GateReport) -> dict[str, object]:
+    """Return the document of a report (``schemas/gate.v1.json``)."""
+    return {
+        "schema": SCHEMA,
+        "exit_code": int(report.exit_code),
+        "certificates": report.certificates,
+        "evidence_files": report.evidence_files,
+        "events": report.events,
+        "rules": list(report.rules),
+        "outcomes": {safe(name): count for name, count in report.outcomes.items()},
+        "stops": [safe(stop) for stop in report.stops],
+        "findings": [_finding_mapping(finding) for finding in report.findings],
+    }
+
+
+def _finding_mapping(finding: Finding) -> dict[str, object]:
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "where": safe(finding.where),
+        "message": safe(finding.message),
+        "hint": safe(finding.hint),
+        "exit_code": int(finding.exit_code),
+    }
+
+
+def to_json(report: GateReport) -> bytes:
+    """Return the report as a deterministic file."""
+    return canonical.render(to_mapping(report))
+
+
+def rules_table() -> str:
+    """Return the text of ``--list-rules``."""
+    return "\n".join(f"{rule.id}  {_class(rule):<16}  {rule.text}" for rule in RULES) + "\n"
+
+
+def rules_json() -> bytes:
+    """Return the document of ``--list-rules --json``."""
+    return canonical.render({"schema": RULES_SCHEMA, "rules": [_rule_mapping(rule) for rule in RULES]})
+
+
+def _rule_mapping(rule: Rule) -> dict[str, object]:
+    return {
+        "id": rule.id,
+        "text": rule.text,
+        "pain": rule.pain,
+        "severity": rule.severity,
+        "exit_code": int(rule.exit_code),
+        "hint": rule.hint,
+        "only_on_request": rule.only_on_request,
+        "failing_fixtures": list(rule.failing),
+        "passing_fixture": rule.passing,
+    }
+
+
+def explain(rule_id: str) -> str:
+    """Return what ``--explain CGnnn`` prints.
+
+    Raises:
+        UsageError: There is no rule of that id.
+    """
+    rule = next((rule for rule in RULES if rule.id == rule_id.upper()), None)
+    if rule is None:
+        raise UsageError(f"no rule {safe(rule_id)}; there are: {', '.join(rule.id for rule in RULES)}")
+    return (
+        f"{rule.id}: {rule.text}\n"
+        f"without it: {rule.pain}\n"
+        f"ends in:    {_class(rule)}{' (only with --require-pass)' if rule.only_on_request else ''}\n"
+        f"to do:      {rule.hint}\n"
+        f"fails on:   {', '.join(rule.failing)}\n"
+        f"passes on:  {rule.passing}\n"
+    )
+
+
+def _class(rule: Rule) -> str:
+    return f"{rule.severity}, exit {int(rule.exit_code)}"

@@ -1,0 +1,144 @@
+"""What a rule is, and what it is given.
+
+A rule finds; it never decides the exit code of a run, never writes, never raises on purpose: whatever it raises is a
+bug of the rule and is reported as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from harness.errors import ExitCode
+from harness.gating.folder import Entry, Folder
+from harness.gating.sight import Sight
+from harness.model.certificate import Event
+from harness.model.evidence import Evidence
+
+Body = Mapping[str, Any]
+"""A body or a status that fits its schema; rules may rely on the fields that are required there."""
+
+
+class Problem(NamedTuple):
+    """One thing that a rule found: where inside the document (a JSON pointer, or empty), and what."""
+
+    at: str
+    message: str
+
+
+Problems = Iterable[Problem]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fault:
+    """Why a document could not be read, filed under the rule whose question it fails."""
+
+    rule: str
+    """``CG101`` strict parse, ``CG102`` schema, ``CG104`` spelling, ``CG204`` closed by its own end record."""
+    at: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    """One file of a known kind, read and parsed as far as that went."""
+
+    entry: Entry
+    sha256: str
+    """Of the bytes as they lie there; empty where they could not be read."""
+    value: Body
+    """Empty where it could not be read."""
+    faults: Sequence[Fault] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ledger:
+    """All events of a folder that could be read."""
+
+    events: Sequence[Event] = ()
+    """Oldest first."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """Id of each event to its path."""
+    by_target: Mapping[str, Sequence[Event]] = field(default_factory=dict)
+    """Id of a certificate to the events that speak of it, oldest first."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subject:
+    """One certificate that parses and fits its schema, with its evidence. In memory only while its rules run."""
+
+    document: Document
+    id: str
+    """SHA-256 of the canonical bytes of the body, computed here."""
+    body: Body
+    status: Body
+    evidence: Evidence | None
+    """None where the blob is absent or could not be read (other rules say so), or ``derive_body`` refuses it."""
+    sight: Sight | None
+    """The same evidence, indexed; there whenever ``evidence`` is."""
+    derived: Body | None
+    """What ``derive_body`` makes of the evidence; None where it could not be made. Evidence is shown to rules only with
+    it: then its procedure is known to make sense, and hostile shapes end in CG301 and not in a broken rule."""
+    derive_error: Exception | None
+    """Why ``derived`` is None although there is evidence."""
+    ledger: Ledger
+    state: str
+    """What the ledger says of it, whatever its status member says."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CertificateFacts:
+    """What is kept of a certificate after its rules ran."""
+
+    path: str
+    id: str
+    run_id: str
+    created: str
+    evidence: str
+    """Digest of the evidence that it names."""
+    claim_key: str
+    machine: str
+    state: str
+    """What the ledger says of it."""
+    overall: str
+
+
+@dataclass(slots=True)
+class FolderFacts:
+    """What folder-wide rules look at: digests and small facts, no bodies."""
+
+    folder: Folder
+    ledger: Ledger
+    certificates: list[CertificateFacts] = field(default_factory=list)
+    unread: int = 0
+    """Certificates that were there and could not be read."""
+    evidence: dict[str, str] = field(default_factory=dict)
+    """Path of each evidence file to the digest of its bytes; empty where it could not be read."""
+    load: Callable[[str], Body] = field(default=lambda _: {})
+    """Reads the body of one certificate again, by its id; empty where there is none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """One rule: what it demands, whom it protects, how it ends, how to mend what it finds."""
+
+    id: str
+    text: str
+    pain: str
+    """What goes wrong without it."""
+    hint: str
+    """What to do when it fires."""
+    exit_code: ExitCode = ExitCode.INVALID
+    severity: str = "error"
+    only_on_request: bool = False
+    """Runs only where the caller requires passes."""
+    failing: Sequence[str] = ()
+    """Names of fixtures (``tests/gating/fixtures.py``) on which it fires."""
+    passing: str = "valid"
+    """Name of a fixture on which it has nothing to say."""
+    entry: Callable[[Entry], Problems] | None = None
+    document: Callable[[Document], Problems] | None = None
+    certificate: Callable[[Subject], Problems] | None = None
+    folder: Callable[[FolderFacts], Problems] | None = None
+    """A problem of a folder rule has the path (and pointer) in ``at``."""

@@ -1,0 +1,40 @@
+"""CG204: evidence is there, whole and unchanged, and all of it belongs to a certificate."""
+
+from __future__ import annotations
+
+from harness.gating.folder import Kind
+from harness.gating.rule import Document, FolderFacts, Problem, Problems, Rule
+
+
+def check_document(document: Document) -> Problems:
+    """The bytes of an evidence file are those that its name promises, and the file was closed by its writer."""
+    if document.entry.kind is not Kind.EVIDENCE:
+        return
+    for fault in document.faults:
+        if fault.rule == RULE.id:
+            yield Problem(fault.at, fault.message)
+    named = document.entry.name.removesuffix(".jsonl")
+    if document.sha256 and document.sha256 != named:
+        yield Problem("", f"holds bytes with the digest {document.sha256}")
+
+
+def check_folder(facts: FolderFacts) -> Problems:
+    """Every certificate finds its evidence; no evidence lies there without a certificate."""
+    wanted = {one.evidence: one.path for one in facts.certificates}
+    held = {entry.name.removesuffix(".jsonl"): entry.path for entry in facts.folder.of(Kind.EVIDENCE)}
+    for digest, path in sorted(wanted.items()):
+        if digest not in held:
+            yield Problem(path, f"rests on evidence/{digest}.jsonl, which is not there")
+    for digest, path in sorted(held.items()):
+        if digest not in wanted:
+            yield Problem(path, "belongs to no certificate that could be read")
+
+
+RULE = Rule(
+    id="CG204",
+    text="Every certificate has its evidence, with the digest that it names; every evidence file has its certificate.",
+    pain="A verdict whose evidence was lost or exchanged cannot be derived again, and nobody notices.",
+    hint="restore the evidence file as it was issued; remove a file that belongs to nothing",
+    document=check_document,
+    folder=check_folder,
+)

@@ -1,0 +1,89 @@
+"""CG302: the decision follows from axes, cells and controls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from harness.gating.rule import Body, Problem, Problems, Rule, Subject
+
+_WORST: Final = ("error", "stop", "inconclusive", "pass", "not_evaluated")
+_AS_VERDICT: Final = {
+    "error": "error",
+    "fail": "stop",
+    "inconclusive": "inconclusive",
+    "not_run": "inconclusive",
+    "not_supported": "inconclusive",
+    "pass": "pass",
+}
+
+
+def check(subject: Subject) -> Problems:
+    """Fold the cells again, by the words of the body alone."""
+    body = subject.body
+    decision, cells = body["decision"], body["cells"]
+    wanted = "error" if decision["reasons"] else _worst([_AS_VERDICT[o] for o in _outcomes(cells) if o in _AS_VERDICT])
+    if decision["overall"] != wanted:
+        yield Problem("/body/decision/overall", f"says {decision['overall']}; its cells give {wanted}")
+    worst_axis = _worst(list(decision["by_axis"].values()))
+    if decision["overall"] == "pass" and worst_axis != "pass":
+        yield Problem("/body/decision/by_axis", f"holds {worst_axis}, and overall says pass")
+    yield from _axes(body)
+    yield from _totals(body)
+    for index, cell in enumerate(cells):
+        yield from _cell(f"/body/cells/{index}", cell)
+
+
+def _axes(body: Body) -> Problems:
+    """An axis is no better than the worst check on it; one without checks is not evaluated or has no run cell."""
+    for axis, verdict in body["decision"]["by_axis"].items():
+        checks = [check for cell in body["cells"] for check in cell["checks"] if check["axis"] == axis]
+        if verdict == "pass" and (not checks or any(check["outcome"] != "pass" for check in checks)):
+            yield Problem(f"/body/decision/by_axis/{axis}", "says pass; not every check on it passed, or there is none")
+        if verdict == "not_evaluated" and checks:
+            yield Problem(f"/body/decision/by_axis/{axis}", f"says not_evaluated; {len(checks)} checks speak of it")
+
+
+def _totals(body: Body) -> Problems:
+    outcomes = _outcomes(body["cells"])
+    for name, count in body["totals"].items():
+        found = len(outcomes) if name == "planned" else outcomes.count(name)
+        if count != found:
+            yield Problem(f"/body/totals/{name}", f"says {count}; {found} cells are listed")
+
+
+def _cell(at: str, cell: Body) -> Problems:
+    """A passing cell has checks beyond its controls, and all of them passed."""
+    outcome, results = cell["outcome"], [check["outcome"] for check in cell["checks"]]
+    if outcome in ("pass", "fail", "inconclusive") and not results:
+        yield Problem(f"{at}/outcome", f"says {outcome}; no check was asked")
+    if outcome in ("not_run", "not_supported", "excluded") and results:
+        yield Problem(f"{at}/outcome", f"says {outcome}; {len(results)} checks were asked")
+    if outcome in ("pass", "fail", "inconclusive") and results:
+        worst = _worst([_AS_VERDICT[result] for result in results])
+        if _AS_VERDICT[outcome] != worst:
+            yield Problem(f"{at}/outcome", f"says {outcome}; its checks come to {worst}")
+    if outcome == "pass" and not any(_asks(check["code"]) for check in cell["checks"]):
+        yield Problem(f"{at}/outcome", "says pass; nothing was asked beyond controls")
+
+
+def _asks(code: str) -> bool:
+    return not code.startswith(("CTRL.", "REPEAT.", "STATE.", "RUN."))
+
+
+def _outcomes(cells: Sequence[Body]) -> list[str]:
+    return [cell["outcome"] for cell in cells]
+
+
+def _worst(verdicts: Sequence[str]) -> str:
+    return min(verdicts, key=_WORST.index, default="error")
+
+
+RULE = Rule(
+    id="CG302",
+    text="Overall follows from cells, axes and checks, worst first; nothing judged is an error.",
+    pain="Zero checks make a green line; one pass outvotes a control that was not seen.",
+    hint="restore the certificate as it was issued; if it was, the judge has a mistake: report it",
+    failing=("overall_raised", "cell_without_checks", "totals_wrong"),
+    certificate=check,
+)

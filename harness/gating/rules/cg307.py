@@ -1,0 +1,136 @@
+"""CG307: exactness, recomputed from part tables, logits and tokens; nothing silently unhashed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from harness.gating.rule import Body, Problem, Problems, Rule, Subject
+from harness.gating.sight import Sight
+from harness.model.evidence import Point
+from harness.model.scenario import CellPlan, CheckKind, CheckSpec, StepKind
+from harness.model.values import Guarantee, Phase
+
+_COMPARING: Final = (CheckKind.EXACT, CheckKind.UNCHANGED)
+_SEES_PARTS: Final = ("parts", "image")
+_COME_AND_GO: Final = ("logits", "sampler")
+_PREFILLING: Final = (StepKind.RUN, StepKind.RESUME, StepKind.EXTEND)
+
+
+def check(subject: Subject) -> Problems:
+    """Every passing comparison, and the part lists of every passing cell; a claimed difference must be there too."""
+    if subject.sight is None:
+        return
+    for index, cell in enumerate(subject.body["cells"]):
+        plan = subject.sight.plans.get(cell["id"])
+        if plan is None or not cell["checks"]:
+            continue
+        specs = {spec.id: spec for spec in plan.checks if spec.kind in _COMPARING}
+        for number, result in enumerate(cell["checks"]):
+            fault = _comparison(subject.sight, plan, specs.get(result["id"]), result)
+            if fault:
+                yield Problem(f"/body/cells/{index}/checks/{number}", fault)
+        if cell["outcome"] == "pass" and subject.sight.grade == "parts":
+            for fault in _inventory(subject.sight, plan):
+                yield Problem(f"/body/cells/{index}", f"passes; {fault}")
+                break
+
+
+def _comparison(sight: Sight, plan: CellPlan, spec: CheckSpec | None, result: Body) -> str:
+    if spec is None or spec.guarantee is Guarantee.TOLERANCE:
+        return ""
+    if result["outcome"] == "pass":
+        return _unequal(sight, plan, spec) or _unseen(sight, plan, spec)
+    if result["outcome"] == "fail" and result.get("reason") in ("parts_differ", "logits_differ", "tokens_differ"):
+        pairs = sight.pairs(plan.id, spec)
+        differs = any(other and sight.unequal(one, other, _fields(spec)) for one, other in pairs)
+        return "" if differs else f"{spec.id} fails with {result['reason']}; nothing differs"
+    return ""
+
+
+def _unequal(sight: Sight, plan: CellPlan, spec: CheckSpec) -> str:
+    for one, other in sight.pairs(plan.id, spec):
+        at = f"{spec.id} passes; at {one.phase}"
+        if spec.guarantee is Guarantee.TOKENS_ONLY and one.phase is not Phase.END:
+            continue
+        if other is None:
+            return f"{at} there is no look of the reference"
+        if one.position != other.position:
+            return f"{at} the positions are {one.position} and {other.position}"
+        if difference := sight.unequal(one, other, _fields(spec)):
+            return f"{at} {difference}"
+        again = sight.repeated(other)
+        if again is not None and sight.unequal(other, again, ("parts", "logits", "tokens")):
+            return f"{at} the reference does not repeat itself"
+    return ""
+
+
+def _unseen(sight: Sight, plan: CellPlan, spec: CheckSpec) -> str:
+    """A comparison that looked at nothing, or left out a look that its step must leave behind."""
+    pairs = sight.pairs(plan.id, spec)
+    phases = [one.phase for one, _ in pairs]
+    lacking = [phase for phase in _due(plan, spec) if phase not in phases]
+    if lacking:
+        return f"{spec.id} passes; there is no look at {lacking[0]}"
+    if "parts" in _fields(spec) and sight.grade in _SEES_PARTS:
+        if any(not sight.parts(one) for one, _ in pairs):
+            return f"{spec.id} passes; a part table is empty"
+        return "" if pairs else f"{spec.id} passes; no part was compared"
+    return "" if any(one.logits or one.tokens for one, _ in pairs) else f"{spec.id} passes; nothing was compared"
+
+
+def _due(plan: CellPlan, spec: CheckSpec) -> Iterator[Phase]:
+    if spec.kind is CheckKind.UNCHANGED:
+        return
+    steps = (step for arm in plan.arms if spec.candidate and arm.id == spec.candidate.arm for step in arm.steps)
+    step = next((one for one in steps if spec.candidate and one.label == spec.candidate.label), None)
+    if step is None:
+        return
+    if step.kind in _PREFILLING and step.until is None and _wanted(spec, Phase.PREFILLED):
+        yield Phase.PREFILLED
+    if step.decode and _wanted(spec, Phase.END):
+        yield Phase.END
+
+
+def _wanted(spec: CheckSpec, phase: Phase) -> bool:
+    if spec.guarantee is Guarantee.TOKENS_ONLY:
+        return phase is Phase.END
+    return not spec.phases or phase in spec.phases
+
+
+def _fields(spec: CheckSpec) -> tuple[str, ...]:
+    return ("tokens",) if spec.guarantee is Guarantee.TOKENS_ONLY else tuple(spec.fields)
+
+
+def _inventory(sight: Sight, plan: CellPlan) -> Iterator[str]:
+    """Every look lists the same parts as the others of its session, the metadata first, every needed family."""
+    sessions = {(arm.id, step.label): step.session for arm in plan.arms for step in arm.steps}
+    listed: dict[tuple[str, int, str], list[str]] = {}
+    for point in sight.points_of_cell(plan.id):
+        rows = sight.tables.get(point.root, ())
+        at = f"{point.arm}.{point.label} at {point.phase}"
+        lacking = sorted(set(map(str, plan.families)) - {row.family for row in rows})
+        if not rows or rows[0].family != "meta":
+            yield f"{at} does not list the metadata first"
+        if lacking:
+            yield f"{at} lists no part of family {lacking[0]}"
+        names = [row.name for row in rows if row.family not in _COME_AND_GO]
+        if len(set(names)) != len(names):
+            yield f"{at} lists a part twice"
+        if listed.setdefault(_session(point, sessions), names) != names:
+            yield f"{at} lists other parts than its session before"
+
+
+def _session(point: Point, sessions: dict[tuple[str, str], str]) -> tuple[str, int, str]:
+    opened = point.label.removeprefix("open-")
+    return point.arm, point.rep, sessions.get((point.arm, point.label), opened)
+
+
+RULE = Rule(
+    id="CG307",
+    text="Equality holds in the part tables, logits and tokens themselves; every look lists the whole inventory.",
+    pain="A part that nobody hashed differs; two empty lists are equal; a judge with a bug is its own alibi.",
+    hint="restore the certificate as it was issued; if it was, the judge has a mistake: report it",
+    failing=("differing_part_passes", "part_unlisted", "look_left_out"),
+    certificate=check,
+)

@@ -1,0 +1,54 @@
+"""CG309: a run proved that it could fail."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.gating.rule import Body, Problem, Problems, Rule, Subject
+from harness.gating.sight import Sight
+from harness.model.scenario import CellPlan, CheckKind, CheckSpec
+
+_EXACT: Final = "EXACT.STATE"
+_SEEN: Final = "CTRL.SEEN"
+
+
+def check(subject: Subject) -> Problems:
+    """A passing cell with an exact check has a control that was seen, in the body and in the evidence."""
+    for index, cell in enumerate(subject.body["cells"]):
+        codes = [result["code"].partition("@")[0] for result in cell["checks"]]
+        if cell["outcome"] == "pass" and _EXACT in codes:
+            fault = _fault(subject.sight, cell)
+            if fault:
+                yield Problem(f"/body/cells/{index}", f"passes; {fault}")
+
+
+def _fault(sight: Sight | None, cell: Body) -> str:
+    controls = [one for one in cell["checks"] if one["code"].startswith(_SEEN)]
+    if not controls:
+        return "no control was run"
+    unseen = next((one["id"] for one in controls if one["outcome"] != "pass"), "")
+    if unseen:
+        return f"the control {unseen} was not seen"
+    plan = sight.plans.get(cell["id"]) if sight is not None else None
+    if sight is None or plan is None:
+        return ""
+    specs = {spec.id: spec for spec in plan.checks if spec.kind is CheckKind.SEEN}
+    silent = [one["id"] for one in controls if not _fired(sight, plan, specs.get(one["id"]))]
+    return f"the control {silent[0]} shows no difference" if silent else ""
+
+
+def _fired(sight: Sight, plan: CellPlan, spec: CheckSpec | None) -> bool:
+    if spec is None:
+        return False
+    pairs = sight.pairs(plan.id, spec)
+    return any(other is not None and sight.unequal(one, other, tuple(spec.fields)) for one, other in pairs)
+
+
+RULE = Rule(
+    id="CG309",
+    text="Every passing cell with an exact check has at least one control, and each of its controls was seen.",
+    pain="A comparator that is blind calls everything equal; only a planted difference shows that it sees.",
+    hint="add a control to the scenario and run again; a control that is not seen is an error of the harness",
+    failing=("control_not_seen", "control_missing"),
+    certificate=check,
+)

@@ -1,0 +1,72 @@
+"""CG501: the ledger can be true."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from harness.deriving.status import ledger_problems
+from harness.gating.rule import Body, FolderFacts, Problem, Problems, Rule
+from harness.model.certificate import Event
+from harness.model.values import Sha256
+
+
+def check(facts: FolderFacts) -> Problems:
+    """Targets and successors exist and belong together, nobody comes back to himself, what differs is listed."""
+    paths = {one.id: one.path for one in facts.certificates}
+    for events in _families(facts.ledger.events):
+        for problem in ledger_problems(_Bodies(facts, events, paths), events):
+            at = facts.ledger.paths.get(problem.id) or paths.get(problem.id, "")
+            yield Problem(at, f"{problem.code}: {problem.message}")
+
+
+def _families(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
+    """Events that hang together through the certificates that they name; invariants never reach further."""
+    leader: dict[str, str] = {}
+
+    def find(name: str) -> str:
+        while leader.setdefault(name, name) != name:
+            leader[name] = leader[leader[name]]
+            name = leader[name]
+        return name
+
+    for event in events:
+        if event.by:
+            leader[find(event.by)] = find(event.target)
+    families: dict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        families[find(event.target)].append(event)
+    yield from families.values()
+
+
+class _Bodies(Mapping[Sha256, Body]):
+    """Bodies of the certificates that some events speak of, read when they are asked for and not kept."""
+
+    def __init__(self, facts: FolderFacts, events: Sequence[Event], known: Mapping[str, str]) -> None:
+        named = {Sha256(name) for event in events for name in (event.target, event.by) if name in known}
+        self._ids = sorted(named)
+        self._facts = facts
+        self._last: tuple[str, Body] = ("", {})
+
+    def __getitem__(self, key: Sha256) -> Body:
+        if key not in self._ids:
+            raise KeyError(key)
+        if self._last[0] != key:
+            self._last = (key, self._facts.load(key))
+        return self._last[1]
+
+    def __iter__(self) -> Iterator[Sha256]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+
+RULE = Rule(
+    id="CG501",
+    text="Every ledger event names certificates that are there and belong together, in an order that can be true.",
+    pain="A stop is superseded by a record of something else, or by nothing, and drops out of sight.",
+    hint="restore the event as it was written; events are made by `statecert run`, never by hand",
+    failing=("event_without_target", "event_without_successor", "ledger_circle", "differs_wrong"),
+    folder=check,
+)

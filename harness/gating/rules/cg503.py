@@ -1,0 +1,25 @@
+"""CG503: one current certificate per claim key and machine."""
+
+from __future__ import annotations
+
+from harness.gating.rule import FolderFacts, Problem, Problems, Rule
+
+
+def check(facts: FolderFacts) -> Problems:
+    """Two current records of one machine about one thing: a reader picks the one that pleases."""
+    current: dict[tuple[str, str], str] = {}
+    for one in facts.certificates:
+        if one.state != "current":
+            continue
+        first = current.setdefault((one.claim_key, one.machine), one.path)
+        if first != one.path:
+            yield Problem(one.path, f"is current beside {first}, for the same claim key and machine")
+
+
+RULE = Rule(
+    id="CG503",
+    text="At most one certificate per claim key and machine is current.",
+    pain="An old stop and a new pass stand side by side, and nobody can tell which one holds.",
+    hint="issue the newer one again with `statecert run`, which supersedes its predecessor by a ledger event",
+    folder=check,
+)

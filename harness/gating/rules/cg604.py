@@ -1,0 +1,34 @@
+"""CG604: only what may be certified is a certificate."""
+
+from __future__ import annotations
+
+from harness.gating.rule import Problem, Problems, Rule, Subject
+
+
+def check(subject: Subject) -> Problems:
+    """A whole run, not broken off, of a tree that equals its commit, on an engine without a planted fault."""
+    run, target = subject.body["run"], subject.body["subject"]
+    if run["partial"]:
+        yield Problem("/body/run/partial", "was a partial run; that is a draft")
+    if target["tree"] == "dirty":
+        yield Problem("/body/subject/tree", "was made from changed files; that is a draft")
+    if target["engine"]["group"] != "harness.engines":
+        yield Problem("/body/subject/engine/group", "is a mutant; its evidence is never certified")
+    evidence = subject.evidence
+    if evidence is None:
+        return
+    header = evidence.header
+    if evidence.end is None or evidence.end.interrupted:
+        yield Problem("/body/run/evidence", "its run was broken off")
+    if header.target.get("group") != "harness.engines" or header.source.get("tree") == "dirty":
+        yield Problem("/body/run/evidence", "its evidence is of a mutant or of changed files")
+
+
+RULE = Rule(
+    id="CG604",
+    text="A certificate rests on a whole run of unchanged files, on an engine without a planted fault.",
+    pain="A result of files that nobody else has is shown as one of the commit that is named beside it.",
+    hint="commit, then run again with every cell of the scenario; drafts stay in runs/",
+    failing=("dirty_tree", "partial_run", "mutant"),
+    certificate=check,
+)

@@ -1,0 +1,60 @@
+"""CG903: privacy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.gating.folder import Kind
+from harness.gating.rule import Document, Problem, Problems, Rule, Subject
+from harness.model.evidence import Crash, Difference, Evidence, PartTable, StepRecord, StoreView
+from harness.wire import evidence_doc, privacy
+
+_MOST = 20
+
+
+def check_certificate(subject: Subject) -> Problems:
+    """The body, and everything in the evidence that can hold free text."""
+    for finding in privacy.findings(subject.body)[:_MOST]:
+        path, _, kind = finding.rpartition(": ")
+        yield Problem(f"/body{path}", f"holds a private thing: {kind}")
+    if subject.evidence is not None:
+        for count, text in enumerate(_in_evidence(subject.evidence)):
+            if count == _MOST:
+                break
+            yield Problem("/body/run/evidence", f"its evidence holds a private thing: {text}")
+
+
+def check_document(document: Document) -> Problems:
+    """A ledger event."""
+    if document.entry.kind is Kind.EVENT:
+        for finding in privacy.findings(document.value)[:_MOST]:
+            yield Problem("", f"holds a private thing: {finding}")
+
+
+def _in_evidence(evidence: Evidence) -> Iterator[str]:
+    """Findings as ``kind of record, path: kind of thing``. Labels and digests are held to their patterns already."""
+    for finding in privacy.findings(evidence_doc.header_to_mapping(evidence.header)):
+        yield f"header{finding}"
+    names: set[str] = set()
+    for one in evidence.observations:
+        if isinstance(one, PartTable):
+            names.update(row.name for row in one.rows)
+            names.update(row.element_type for row in one.rows)
+        elif isinstance(one, (StepRecord, StoreView, Difference, Crash)):
+            for finding in privacy.findings(evidence_doc.observation_to_mapping(one)):
+                yield f"{type(one).__name__}{finding}"
+    for name in sorted(names):
+        kind = privacy.text_kind(name)
+        if kind:
+            yield f"name of a part: {kind}"
+
+
+RULE = Rule(
+    id="CG903",
+    text="No record holds a path, an address, a serial number, a token, or a name of a machine or person.",
+    pain="What is committed once is public for good.",
+    hint="remove the record before it is pushed; make the producer hash or drop the field, then run again",
+    failing=("path_in_evidence", "path_in_body"),
+    document=check_document,
+    certificate=check_certificate,
+)

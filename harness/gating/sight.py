@@ -1,0 +1,133 @@
+"""Evidence, indexed for rules that look at it by their own short logic.
+
+Deliberately not the judge's code: a mistake there must not be its own alibi. What is shared is only the resolution of a
+procedure to cells, arms and check specifications.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Final
+
+from harness.deriving.product import expand_procedure
+from harness.deriving.support import for_target
+from harness.model.evidence import Evidence, PartRow, PartTable, Point, StepRecord, Turn
+from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef
+from harness.model.values import Phase
+
+_SAME_PLACE: Final = (Phase.BOUNDARY, Phase.PREFILLED, Phase.END, Phase.SEEN, Phase.RESTORED)
+"""Where a reference may have been looked at, at the position of a restore, most telling first."""
+_LATE: Final = (Phase.OPENED, Phase.BOUNDARY, Phase.RESTORED, Phase.PREFILLED, Phase.END, Phase.SEEN)
+
+Key = tuple[str, str, str]
+"""Cell, arm, label."""
+
+
+class Sight:
+    """What one evidence file shows, by cell, arm and label. First runs, unless said otherwise."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._header = evidence.header
+        self.tables: dict[str, Sequence[PartRow]] = {}
+        self.turns: dict[Key, Turn] = {}
+        self.steps: dict[Key, StepRecord] = {}
+        self._points: dict[Key, list[Point]] = defaultdict(list)
+        self._again: dict[tuple[str, str, str, Phase, int], Point] = {}
+        self._by_cell: dict[str, list[Point]] = defaultdict(list)
+        for one in evidence.observations:
+            if isinstance(one, PartTable):
+                self.tables[one.root] = one.rows
+            elif isinstance(one, Point):
+                self._by_cell[one.cell].append(one)
+                if one.rep:
+                    self._again[one.cell, one.arm, one.label, one.phase, one.position] = one
+                else:
+                    self._points[one.cell, one.arm, one.label].append(one)
+            elif isinstance(one, Turn) and not one.rep:
+                self.turns[one.cell, one.arm, one.label] = one
+            elif isinstance(one, StepRecord) and not one.rep:
+                self.steps[one.cell, one.arm, one.label] = one
+
+    @cached_property
+    def plans(self) -> Mapping[str, CellPlan]:
+        """Every cell of the declared product, resolved, without the controls that the target cannot run."""
+        header = self._header
+        plan = expand_procedure(header.scenario_id, header.procedure, header.scales)
+        capabilities = [str(one) for one in _items(header.target.get("capabilities"))]
+        return {cell.id: for_target(cell, capabilities) for cell in plan.cells}
+
+    def points(self, cell: str, ref: PointRef | None) -> Sequence[Point]:
+        """Looks of one step, in the order in which they were taken."""
+        return () if ref is None else self._points.get((cell, ref.arm, ref.label), ())
+
+    def points_of_cell(self, cell: str) -> Sequence[Point]:
+        """Every look of a cell, second runs included."""
+        return self._by_cell.get(cell, ())
+
+    def parts(self, point: Point) -> Mapping[str, PartRow]:
+        """The part table of a look, by part name."""
+        return {row.name: row for row in self.tables.get(point.root, ())}
+
+    @property
+    def grade(self) -> str:
+        """How much of the state the target shows."""
+        return str(self._header.target.get("observability"))
+
+    def repeated(self, point: Point) -> Point | None:
+        """The same look in the second run of a reference arm."""
+        return self._again.get((point.cell, point.arm, point.label, point.phase, point.position))
+
+    def pairs(self, cell: str, check: CheckSpec) -> Sequence[tuple[Point, Point | None]]:
+        """Each look of the candidate that a comparison speaks of, with the look of the reference beside it."""
+        reference = [point for point in self.points(cell, check.reference) if point.phase is not Phase.OPENED]
+        looks = [point for point in self.points(cell, check.candidate) if point.phase is not Phase.OPENED]
+        if check.kind is CheckKind.UNCHANGED and not check.phases:
+            return [(looks[-1], _last(reference))] if (looks := sorted(looks, key=_lateness)) else []
+        return [(one, _beside(one, reference)) for one in looks if not check.phases or one.phase in check.phases]
+
+    def unequal(self, one: Point, other: Point, fields: Sequence[str]) -> str:
+        """Say in one phrase what differs between two looks; empty: nothing that was asked for."""
+        paused = Phase.BOUNDARY in (one.phase, other.phase)
+        if "parts" in fields and (differing := self._differing_parts(one, other, paused=paused)):
+            return f"part {differing[0]} differs" + (f", and {len(differing) - 1} more" if differing[1:] else "")
+        if "logits" in fields and one.logits != other.logits and not (paused and not (one.logits and other.logits)):
+            return "the logits differ"
+        if "tokens" in fields and one.phase is other.phase and tuple(one.tokens) != tuple(other.tokens):
+            return "the tokens differ"
+        return ""
+
+    def _differing_parts(self, one: Point, other: Point, *, paused: bool) -> list[str]:
+        """Names of parts that differ. Logits that one side of a pause does not have are no state."""
+        here, there = self.parts(one), self.parts(other)
+        names = [*here, *(name for name in there if name not in here)]
+        differing = [name for name in names if here.get(name) != there.get(name)]
+        if not paused:
+            return differing
+        return [name for name in differing if not _only_one_has_logits(here.get(name), there.get(name))]
+
+
+def _only_one_has_logits(one: PartRow | None, other: PartRow | None) -> bool:
+    return (one is None) != (other is None) and "logits" in (one.family if one else "", other.family if other else "")
+
+
+def _beside(point: Point, reference: Sequence[Point]) -> Point | None:
+    """The reference's look at the same place: after a restore one at that position, else the last of that phase."""
+    if point.phase is Phase.RESTORED:
+        here = [one for one in reference if one.position == point.position]
+        return min(here, key=lambda one: _SAME_PLACE.index(one.phase), default=None)
+    same = [one for one in reference if one.phase is point.phase]
+    return same[-1] if same or point.phase is not Phase.SEEN else _last(reference)
+
+
+def _lateness(look: Point) -> int:
+    return _LATE.index(look.phase)
+
+
+def _last(looks: Sequence[Point]) -> Point | None:
+    return max(looks, key=_lateness, default=None)
+
+
+def _items(value: object) -> Sequence[object]:
+    return value if isinstance(value, (list, tuple)) else ()
