@@ -13,12 +13,16 @@ from harness.reporting.matrix import CellState, matrix, tallies
 from harness.reporting.problems import headline, problems
 from harness.reporting.reading import UNKNOWN, flat, integer, items, mapping, text, texts
 from harness.reporting.timings import first_token_bars, timing_sheet
-from harness.reporting.units import counted, duration, size
+from harness.reporting.units import counted, duration, number, size
 from harness.reporting.view import Badge, CertificateView, ClaimPage, Fact, Link, Overview, OverviewRow
 from harness.reporting.words import mark
 
 _ADHOC = "adhoc"
 """Suite of a run at one given scale."""
+_NOTABLE = frozenset(
+    {"name", "driver", "runtime", "memory_kind", "cpu", "cores", "os", "kernel", "python", "package.torch"}
+)
+"""Facts that a reader wants on the first page; all are in the settings."""
 _DECISIONS = ("error", "stop", "inconclusive", "pass")
 
 
@@ -93,6 +97,7 @@ def certificate_view(certificate: Certificate, archive: Archive) -> CertificateV
         timings=timing_sheet(body),
         bars=first_token_bars(body),
         environment=_environment(body),
+        settings=_settings(body),
         history=archive.history_of(claim_key_of(certificate), here=certificate.id),
         limits=claimable.limits(body),
         command=_command(body),
@@ -191,6 +196,15 @@ def _environment(body: Mapping[str, object]) -> list[Fact]:
         Fact(name="Run took", value=duration(integer(body, "run", "elapsed_ns"))),
         Fact(name="Machine (salted hash)", value=text(body, "environment", "machine"), code=True),
     ]
+    device = mapping(body, "environment", "device")
+    machine = mapping(body, "environment", "facts")
+    facts += [Fact(name=f"Device {name}", value=value) for name, value in flat(device) if name in _NOTABLE]
+    facts += [Fact(name=f"Machine {name}", value=value) for name, value in flat(machine) if name in _NOTABLE]
+    return facts
+
+
+def _settings(body: Mapping[str, object]) -> list[Fact]:
+    facts: list[Fact] = []
     for title, part in (
         ("engine", mapping(body, "subject", "identity")),
         ("device", mapping(body, "environment", "device")),
@@ -203,15 +217,13 @@ def _environment(body: Mapping[str, object]) -> list[Fact]:
 def _digests(certificate: Certificate) -> list[Fact]:
     body = certificate.body
     found, created = mapping(body, "run", "evidence"), text(body, "run", "created")
+    records = integer(found, "records")
     facts = [
         Fact(name="Certificate", value=certificate.id, code=True),
         Fact(name="File", value=f"{claim_key_of(certificate)}/{created[:10]}-{certificate.id[:12]}.json", code=True),
         Fact(name="Run", value=text(body, "run", "run_id"), code=True),
         Fact(name="Evidence", value=text(found, "sha256"), code=True),
-        Fact(
-            name="Evidence file",
-            value=f"{counted(integer(found, 'records'), 'record')}, {size(integer(found, 'bytes'))}",
-        ),
+        Fact(name="Evidence holds", value=f"{number(records)} records, {size(integer(found, 'bytes'))}"),
         Fact(name="Procedure of the scenario", value=text(body, "scenario", "procedure_digest"), code=True),
         Fact(name="Model", value=text(body, "subject", "model", "digest"), code=True),
         Fact(name="Source tree", value=text(body, "subject", "tree").replace("_", " ")),
@@ -220,7 +232,7 @@ def _digests(certificate: Certificate) -> list[Fact]:
     ]
     for owner in ("subject", "harness"):
         facts += [
-            Fact(name=f"Path set {text(part, 'name')}", value=text(part, "digest"), code=True)
+            Fact(name=f"Path set {text(part, 'name')} of the {owner}", value=text(part, "digest"), code=True)
             for part in items(body, owner, "path_sets")
         ]
     return facts

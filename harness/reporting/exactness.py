@@ -99,12 +99,12 @@ def comparison_sheet(body: Mapping[str, object]) -> Sheet:
 
 
 def _row(name: str, found: Sequence[object]) -> Sequence[str]:
-    control = _rule(found[0]) == "CTRL.SEEN"
+    plain = {"CTRL.SEEN": "control", "EXACT.UNCHANGED": "unchanged"}.get(_rule(found[0]))
     return (
         name,
         f"{sum(text(check, 'outcome') == 'pass' for check in found)}/{len(found)}",
         number(sum(integer(check, "detail", "parts_compared") for check in found)),
-        "control" if control else _words(found, "guarantee"),
+        plain or _words(found, "guarantee"),
         _words(found, "witness"),
         _range(found, "cached", number),
         _range(found, "restored_bytes", size),

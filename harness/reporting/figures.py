@@ -14,7 +14,7 @@ from harness.reporting.view import Bar, Matrix
 from harness.reporting.words import mark
 
 _MOST_BOXES: Final = 120
-_MOST_BARS: Final = 40
+_MOST_BARS: Final = 24
 _LABEL_LETTERS: Final = 30
 _HEAD_LETTERS: Final = 9
 _LABEL_WIDTH: Final = 225

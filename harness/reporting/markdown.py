@@ -75,6 +75,7 @@ def _certificate(view: CertificateView) -> list[str]:
     lines += ["", "### Environment", "", *_facts(view.environment)]
     lines += ["", "### Not covered, limits, trust", "", *_items(view.limits, none="")]
     lines += ["", "### Reproduce", "", code(view.command), "", *_facts(view.digests)]
+    lines += ["", "### Settings read back", "", *_facts(view.settings)]
     return lines
 
 

@@ -60,9 +60,7 @@ def flat(value: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]
         if isinstance(inner, Mapping):
             found += flat(inner, f"{name}.")
         elif isinstance(inner, Sequence) and not isinstance(inner, str | bytes):
-            found.append(
-                (name, ", ".join(str(item) for item in inner if isinstance(item, str | int)) or f"{len(inner)} entries")
-            )
+            found.append((name, ", ".join(texts(value, key)) or f"{len(inner)} entries"))
         else:
-            found.append((name, text(value, key)))
+            found.append((name, "(empty)" if inner == "" else text(value, key)))
     return found

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _INDENT = 2
+_MOST_COLUMNS = 5
+_MOST_ROWS = 24
 
 
 def render_certificate(view: CertificateView, *, colour: bool, width: int = 80) -> str:
@@ -82,12 +84,33 @@ def _problems(problems: Sequence[Problem], note: str) -> list[RenderableType]:
 
 
 def _matrix(matrix: Matrix) -> RenderableType:
-    heads = [Head(text=matrix.down), *(Head(text=column) for column in matrix.columns), Head(text="total", right=True)]
+    """Lay the matrix out; a wide one is turned, or shown by its glyphs alone (the line below has the words)."""
+    columns = [[row.cells[index].state for row in matrix.rows] for index in range(len(matrix.columns))]
+    lines = [[cell.state for cell in row.cells] for row in matrix.rows]
+    labels = [row.label for row in matrix.rows]
+    across, down = [row.total for row in matrix.rows], list(matrix.totals)
+    if len(columns) > _MOST_COLUMNS >= len(lines):
+        name = f"{matrix.across} \\ {matrix.down}"
+        return _laid_out(name, labels, list(matrix.columns), columns, [*down, matrix.total], across)
+    name = f"{matrix.down} \\ {matrix.across}" if matrix.across else matrix.down
+    return _laid_out(name, list(matrix.columns), labels, lines, [*across, matrix.total], down)
+
+
+def _laid_out(
+    name: str,
+    columns: Sequence[str],
+    labels: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    right: Sequence[str],
+    below: Sequence[str],
+) -> RenderableType:
+    shown = _glyph if len(columns) > _MOST_COLUMNS else _mark
+    heads = [Head(text=name), *(Head(text=column) for column in columns), Head(text="total", right=True)]
     rows: list[list[RenderableType]] = [
-        [_line(row.label), *(_mark(cell.state) for cell in row.cells), _line(row.total)] for row in matrix.rows
+        [_line(label), *map(shown, line), _line(total)]
+        for label, line, total in zip(labels, lines, right[:-1], strict=True)
     ]
-    rows.append([_line("total"), *map(_line, matrix.totals), _line(matrix.total)])
-    return _grid(heads, rows)
+    return _grid(heads, [*rows, [_line("total"), *map(_line, below), _line(right[-1])]])
 
 
 def _history(links: Sequence[Link]) -> RenderableType:
@@ -109,7 +132,10 @@ def _sheet(sheet: Sheet) -> list[RenderableType]:
     note: list[RenderableType] = [_padded(sheet.note)] if sheet.note else []
     if not sheet.rows:
         return note
-    return [_grid(sheet.heads, [[_line(value) for value in row] for row in sheet.rows]), *note]
+    rows: list[list[RenderableType]] = [[_line(value) for value in row] for row in sheet.rows[:_MOST_ROWS]]
+    more = len(sheet.rows) - _MOST_ROWS
+    cut = [_padded(f"{more} more rows are on the Markdown and HTML pages.")] if more > 0 else []
+    return [_grid(sheet.heads, rows), *cut, *note]
 
 
 def _grid(heads: Sequence[Head], rows: Sequence[Sequence[RenderableType]]) -> RenderableType:
@@ -128,11 +154,10 @@ def _facts(facts: Sequence[Fact]) -> RenderableType:
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(width=_INDENT - 2 or None)
-    grid.add_column(max_width=26, overflow="fold")
+    grid.add_column(max_width=30, overflow="fold")
     grid.add_column(overflow="fold")
     for fact in facts:
-        grid.add_row("", _line(fact.name), _line(fact.value))
+        grid.add_row(_line(f"  {fact.name}"), _line(fact.value))
     return grid
 
 
@@ -167,6 +192,11 @@ def _padded(text: str, *, by: int = _INDENT) -> RenderableType:
 def _mark(state: str) -> Text:
     shown = mark(state)
     return _line(f"{shown.glyph} {shown.word}", style=RICH_STYLES[shown.tone])
+
+
+def _glyph(state: str) -> Text:
+    shown = mark(state)
+    return _line(shown.glyph, style=RICH_STYLES[shown.tone])
 
 
 def _line(text: str, *, style: str = "") -> Text:

@@ -20,8 +20,8 @@ _HEADS: Final = (
     Head(text="first token", right=True),
 )
 _SINGLE: Final = (
-    "Prompt and cached in tokens. Each time is one measurement on the machine below, hashing left out: no percentile, "
-    "mean or speed-up can be claimed from it."
+    "Prompt and cached in tokens; #2 is the second run of a reference. Each time is one measurement on the machine "
+    "below, hashing left out: no percentile, mean or speed-up can be claimed from it."
 )
 
 _Turn = tuple[str, object]
@@ -72,7 +72,7 @@ def _row(of_cell: _Turn) -> Sequence[str]:
 
 
 def _name(turn: object) -> str:
-    return f"{text(turn, 'arm')}.{text(turn, 'label')}{' (again)' if integer(turn, 'rep') else ''}"
+    return f"{text(turn, 'arm')}.{text(turn, 'label')}{'#2' if integer(turn, 'rep') else ''}"
 
 
 def _coordinates(cell: object) -> str:

@@ -180,6 +180,8 @@ class CertificateView:
     timings: Sheet
     bars: Sequence[Bar]
     environment: Sequence[Fact]
+    settings: Sequence[Fact]
+    """Everything that the engine and the machine say of themselves: long, for comparing and for looking things up."""
     history: Sequence[Link]
     limits: Sequence[str]
     command: str

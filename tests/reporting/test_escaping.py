@@ -9,10 +9,10 @@ from html.parser import HTMLParser
 
 from hypothesis import example, given, settings
 from markdown_it import MarkdownIt
-from reporting_hostile import HOSTILE, poison, texts
-from reporting_samples import sample_overview, sample_page, sample_view
 
 from harness.reporting import escape, html, markdown, terminal
+from tests.reporting.hostile import HOSTILE, poison, texts
+from tests.reporting.samples import sample_overview, sample_page, sample_view
 
 ALLOWED_CONTROLS = {"\n"}
 INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u2028\u2029\x80-\x9f]")

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from reporting_bodies import KEY, PASSED, STOPPED, certificate
 
 from harness.deriving.changes import differs, dropped_cells
 from harness.errors import InvalidDocumentError, NothingToDoError, UsageError
@@ -13,6 +12,7 @@ from harness.reporting.site import find_certificate, out_of_date, read_archive, 
 from harness.wire import canonical
 from harness.wire.certificate_doc import format_certificate
 from harness.wire.event_doc import event_to_mapping
+from tests.reporting.bodies import KEY, PASSED, STOPPED, certificate
 
 PAGE = f"{KEY}.md"
 

@@ -3,8 +3,6 @@ from __future__ import annotations
 import dataclasses
 
 from hypothesis import example, given, settings
-from reporting_bodies import KEY, PASSED, STOPPED, body, cell, certificate, exact, seen
-from reporting_hostile import HOSTILE, poison, texts
 
 from harness.model.certificate import Certificate, Event
 from harness.model.values import ReasonCode, Sha256
@@ -12,6 +10,8 @@ from harness.reporting import html, markdown, terminal
 from harness.reporting.building import Archive, certificate_view, claim_page, overview
 from harness.reporting.view import CertificateView
 from harness.wire.certificate_doc import require_body
+from tests.reporting.bodies import KEY, PASSED, STOPPED, body, cell, certificate, exact, seen
+from tests.reporting.hostile import HOSTILE, poison, texts
 
 
 def view(one: Certificate, *others: Certificate, events: tuple[Event, ...] = ()) -> CertificateView:

@@ -112,6 +112,7 @@ def sample_view() -> CertificateView:
             Bar(label="warm.a2", value="41.0 ms", ppm=44_956, restored=True),
         ),
         environment=(Fact(name="cpu", value="8 cores"), Fact(name="python", value="3.11.7")),
+        settings=(Fact(name="engine: threads", value="4"),),
         history=(
             Link(
                 id12=ID[:12],
