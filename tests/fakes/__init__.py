@@ -1,0 +1,1 @@
+"""Small real implementations that tests use in place of hardware."""
