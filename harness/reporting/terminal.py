@@ -151,14 +151,15 @@ def _grid(heads: Sequence[Head], rows: Sequence[Sequence[RenderableType]]) -> Re
 
 
 def _facts(facts: Sequence[Fact]) -> RenderableType:
+    from rich.padding import Padding
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(max_width=30, overflow="fold")
+    grid.add_column(max_width=34, overflow="fold")
     grid.add_column(overflow="fold")
     for fact in facts:
-        grid.add_row(_line(f"  {fact.name}"), _line(fact.value))
-    return grid
+        grid.add_row(_line(fact.name), _line(fact.value))
+    return Padding(grid, (0, 0, 0, _INDENT))
 
 
 def _badges(badges: Sequence[Badge]) -> RenderableType:
