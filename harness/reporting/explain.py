@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from harness.model.evidence import Difference, Evidence
 from harness.model.values import NO_LAYER, CellId, Phase
 from harness.reporting import escape
 from harness.reporting.fault_kinds import KINDS, likely_kinds
+from harness.reporting.reading import items, mapping, text
 from harness.reporting.tables import printed
 from harness.reporting.units import counted, number
 from harness.reporting.view import Fact
@@ -45,6 +46,9 @@ _PHASES: Final[Mapping[str, str]] = {
     Phase.END: "after the last decoded token: what was wrong earlier, or decoding itself",
     Phase.SEEN: "at an observation between two steps",
 }
+
+
+_PLANTED: Final = "Nothing is wrong: this check is a control, its corruption was planted and had to be seen."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,7 +123,14 @@ def explain_evidence(evidence: Evidence, *, cell: str = "", check: str = "") -> 
         raise NothingToDoError(
             f"no located difference of cell {cell or 'any'}, check {check or 'any'}; there are: {known}"
         )
-    return [explain(item) for item in kept]
+    planted = _controls(evidence)
+    return [replace(explain(item), meanings=[_PLANTED]) if item.check in planted else explain(item) for item in kept]
+
+
+def _controls(evidence: Evidence) -> frozenset[str]:
+    """Return the ids of the checks whose difference was planted."""
+    checks = items(evidence.header.procedure, "checks")
+    return frozenset(text(check, "id") for check in checks if mapping(check, "seen"))
 
 
 def explain_files(reference: Path, candidate: Path, *, element_type: str, shape: Sequence[int]) -> Explanation | None:

@@ -106,6 +106,17 @@ def test_only_the_asked_cell_and_check_are_explained() -> None:
         explain.explain_evidence(run, check="other")
 
 
+def test_a_planted_difference_is_not_blamed_on_the_engine() -> None:
+    run = evidence(located(check="flip"))
+    checks = {"checks": [{"id": "flip", "seen": {"candidate": "a.b", "reference": "c.d"}}]}
+
+    found = explain.explain_evidence(replace(run, header=replace(run.header, procedure=checks)))
+
+    assert found[0].meanings == [
+        "Nothing is wrong: this check is a control, its corruption was planted and had to be seen."
+    ]
+
+
 def test_terminal_and_json_say_the_same() -> None:
     found = explain.explain_evidence(evidence(located()))
 
