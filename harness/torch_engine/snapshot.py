@@ -9,6 +9,7 @@ A chain root → leaf restores a state: the leaf's fixed parts and every link's 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -166,7 +167,7 @@ class Snapshotter:
         fixed, segments = self.pieces(layout, starts)
         arena = self.allocate(self._arena_bytes(fixed, segments), self.device(layout))
         snapshot = Snapshot(fixed=fixed, segments=segments, meta=meta, arena=arena)
-        pairs = self.fixed_pairs(snapshot, layout) + self.row_pairs(snapshot, layout)
+        pairs = self.fixed_pairs(snapshot, layout) + self.row_pairs([snapshot], layout)
         self.copy([(stored, live) for live, stored in pairs])
         return snapshot
 
@@ -184,9 +185,7 @@ class Snapshotter:
             LayoutError: a part or link does not fit; nothing was touched.
         """
         self.validate(chain, layout)
-        pairs = self.fixed_pairs(chain[-1], layout)
-        for link in chain:
-            pairs += self.row_pairs(link, layout)
+        pairs = self.fixed_pairs(chain[-1], layout) + self.row_pairs(chain, layout)
         self.copy(pairs)
         return sum(live.numel() * live.element_size() for live, _ in pairs)
 
@@ -195,11 +194,15 @@ class Snapshotter:
         if not chain:
             raise LayoutError("chain: expected at least one link, found none")
         self.check_fixed(chain[-1], layout)
-        ends = [0] * len(layout.rows)
+        rows = [(r.name, r.row_bytes) for r in layout.rows]
+        capacities = [r.tensor.shape[0] for r in layout.rows]
+        ends: tuple[int, ...] = (0,) * len(rows)
         for depth, link in enumerate(chain):
-            self.check_segments(link, layout, ends, depth)
-            ends = list(link.ends())
-        for stream, end in zip(layout.rows, ends, strict=True):
+            self.check_segments(link, rows, ends, f"link {depth}")
+            ends = link.ends()
+        for stream, end, capacity in zip(layout.rows, ends, capacities, strict=True):
+            if end > capacity:
+                raise LayoutError(f"{stream.name}: expected at most {capacity} rows, found {end}")
             if end != stream.rows:
                 raise LayoutError(f"{stream.name}: expected {stream.rows} rows, found {end}")
 
@@ -210,20 +213,27 @@ class Snapshotter:
         if expected != found:
             raise LayoutError(f"fixed parts: expected {expected}, found {found}")
 
-    def check_segments(self, link: Snapshot, layout: StateLayout, ends: Sequence[int], depth: int) -> None:
-        """Count, names, row sizes and continuity of one link's segments."""
-        if len(link.segments) != len(layout.rows):
-            raise LayoutError(f"link {depth}: expected {len(layout.rows)} segments, found {len(link.segments)}")
-        for segment, stream, end in zip(link.segments, layout.rows, ends, strict=True):
-            where = f"link {depth}, {stream.name}"
-            if (segment.name, segment.row_bytes) != (stream.name, stream.row_bytes):
+    def check_segments(self, link: Snapshot, rows: Sequence[tuple[str, int]], ends: Sequence[int], where: str) -> None:
+        """Count, names, row sizes and continuity of one link's segments.
+
+        Args:
+            link: the link.
+            rows: name and row bytes of each stream of the destination.
+            ends: rows of each stream that the links above bring.
+            where: what to call the link in an error.
+        """
+        if len(link.segments) != len(rows):
+            raise LayoutError(f"{where}: expected {len(rows)} segments, found {len(link.segments)}")
+        for segment, (name, row_bytes), end in zip(link.segments, rows, ends, strict=True):
+            if segment.name != name or segment.row_bytes != row_bytes:
                 raise LayoutError(
-                    f"{where}: expected rows of {stream.row_bytes} bytes, found {segment.name} with {segment.row_bytes}"
+                    f"{where}, {name}: expected rows of {row_bytes} bytes, "
+                    f"found {segment.name} with {segment.row_bytes}"
                 )
-            if segment.start != end or segment.stop < segment.start:
-                raise LayoutError(f"{where}: expected rows from {end} on, found {segment.start}..{segment.stop}")
-            if segment.stop > stream.tensor.shape[0]:
-                raise LayoutError(f"{where}: expected at most {stream.tensor.shape[0]} rows, found {segment.stop}")
+            if segment.start != end or segment.stop < end:
+                raise LayoutError(
+                    f"{where}, {name}: expected rows from {end} on, found {segment.start}..{segment.stop}"
+                )
 
     def pieces(self, layout: StateLayout, starts: Sequence[int]) -> tuple[tuple[FixedCopy, ...], tuple[Segment, ...]]:
         """Pack fixed parts, then segments, each start aligned; no padding at the end."""
@@ -250,20 +260,22 @@ class Snapshotter:
         return tuple(fixed), tuple(segments)
 
     def fixed_pairs(self, snapshot: Snapshot, layout: StateLayout) -> list[Pair]:
-        """(live, stored) for every fixed part."""
-        return [
-            (part.tensor, _typed(snapshot.arena, copy.offset, part.tensor))
-            for part, copy in zip(layout.fixed, snapshot.fixed, strict=True)
-            if copy.nbytes
-        ]
+        """(live, stored), both flat, for every fixed part."""
+        stored = split_arena(snapshot.arena, snapshot.fixed, [part.tensor.dtype for part in layout.fixed])
+        pairs = zip((part.tensor.view(-1) for part in layout.fixed), stored, strict=True)
+        return [(live, copy) for live, copy in pairs if live.numel()]
 
-    def row_pairs(self, snapshot: Snapshot, layout: StateLayout) -> list[Pair]:
-        """(live, stored) for every segment that holds rows."""
-        pairs = []
-        for stream, segment in zip(layout.rows, snapshot.segments, strict=True):
-            if segment.nbytes:
-                live = stream.tensor[segment.start : segment.stop]
-                pairs.append((live, _typed(snapshot.arena, segment.offset, live)))
+    def row_pairs(self, chain: Sequence[Snapshot], layout: StateLayout) -> list[Pair]:
+        """(live, stored), both flat, for every segment of every link that holds rows, root first."""
+        dtypes = [stream.tensor.dtype for stream in layout.rows]
+        stored = [split_arena(link.arena, link.segments, dtypes) for link in chain]
+        pairs: list[Pair] = []
+        for i, stream in enumerate(layout.rows):
+            width, first = math.prod(stream.tensor.shape[1:]), chain[0].segments[i].start
+            copies = [link[i] for link in stored]
+            sizes = [copy.numel() for copy in copies]
+            live = stream.tensor.view(-1)[first * width : first * width + sum(sizes)]
+            pairs += [pair for pair in zip(live.split_with_sizes(sizes), copies, strict=True) if pair[1].numel()]
         return pairs
 
     def allocate(self, size: int, device: torch.device) -> Tensor:
@@ -272,13 +284,17 @@ class Snapshotter:
 
     def copy(self, pairs: Sequence[Pair]) -> None:
         """Copy source to destination for all (destination, source) pairs, in few launches."""
-        groups: dict[tuple[object, ...], tuple[list[Tensor], list[Tensor]]] = {}
+        targets, sources = [to for to, _ in pairs], [source for _, source in pairs]
+        if not pairs or (targets[0].device.type == "cpu" and sources[0].device.type == "cpu"):
+            _copy_all(targets, sources)
+            return
+        groups: dict[tuple[object, ...], tuple[list[Tensor], list[Tensor]]] = {}  # one fused call each
         for to, source in pairs:
             group = groups.setdefault((to.dtype, to.device, source.device), ([], []))
             group[0].append(to)
             group[1].append(source)
         for targets, sources in groups.values():
-            torch._foreach_copy_(targets, sources)
+            _copy_all(targets, sources)
 
     def device(self, layout: StateLayout) -> torch.device:
         """Where the arena lives: with the first part that is not on the host, else on the host."""
@@ -290,10 +306,32 @@ class Snapshotter:
         return max((piece.offset + piece.nbytes for piece in pieces), default=0)
 
 
-def _typed(arena: Tensor, offset: int, like: Tensor) -> Tensor:
-    """The arena's bytes from ``offset`` on, seen with the type and shape of ``like``."""
-    size = like.numel() * like.element_size()
-    return arena[offset : offset + size].view(like.dtype).view(like.shape)
+def _copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
+    if targets:
+        torch._foreach_copy_(targets, sources)
+
+
+def split_arena(arena: Tensor, pieces: Sequence[Piece], dtypes: Sequence[torch.dtype]) -> list[Tensor]:
+    """Flat live views of pieces of an arena, in few calls whatever their number.
+
+    Args:
+        arena: (bytes,) u8.
+        pieces: what to view, by ascending offset; offsets are multiples of `PART_ALIGN`.
+        dtypes: element type of each piece.
+    """
+    views: dict[int, Tensor] = {}
+    for dtype in dict.fromkeys(dtypes):
+        size, at = dtype.itemsize, 0
+        whole = arena[: arena.numel() // size * size].view(dtype)
+        chosen = [i for i, other in enumerate(dtypes) if other == dtype]
+        cuts: list[int] = []  # gap, piece, gap, piece, …, rest
+        for i in chosen:
+            start, count = pieces[i].offset // size, pieces[i].nbytes // size
+            cuts += (start - at, count)
+            at = start + count
+        split = whole.split_with_sizes([*cuts, whole.numel() - at])
+        views |= dict(zip(chosen, split[1::2], strict=False))
+    return [views[i] for i in range(len(pieces))]
 
 
 def stored_bytes(snapshot: Snapshot, name: str) -> bytes:

@@ -9,6 +9,7 @@ snapshotted. Two rules make deltas right:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -78,7 +79,7 @@ class RowStream:
     @property
     def row_bytes(self) -> int:
         """Bytes of one row."""
-        return self.tensor[:1].numel() * self.tensor.element_size()
+        return math.prod(self.tensor.shape[1:]) * self.tensor.element_size()
 
     @property
     def nbytes(self) -> int:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from torch_engine_support import ToyState, tokens
 
 from harness.torch_engine import SessionCache, Turn
 from harness.torch_engine.errors import LayoutError, MissingError, OptionError, SessionStateError
 from harness.torch_engine.keys import Schedule
+from tests.torch_engine.support import ToyState, tokens
 
 STRIDE = 128
 UNIT = 256 + STRIDE * 16 + 8

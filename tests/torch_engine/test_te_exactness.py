@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from torch_engine_support import (
+
+from harness.torch_engine import Sampling, TorchEngine
+from harness.torch_engine.sampling import PPM
+from tests.torch_engine.support import (
     ARCHS,
     CHUNK,
     cold,
@@ -15,9 +18,6 @@ from torch_engine_support import (
     tokens,
     warm_up,
 )
-
-from harness.torch_engine import Sampling, TorchEngine
-from harness.torch_engine.sampling import PPM
 
 GRID = (1, 63, 64, 65, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 64, 2 * CHUNK + 100, 4 * CHUNK + 37)
 TYPES = [("f32", "f32", "f32"), ("f16", "f16", "f32"), ("bf16", "bf16", "bf16"), ("f32", "f16", "f32"), ("bf16", "f32", "bf16")]  # fmt: skip

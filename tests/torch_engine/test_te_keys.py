@@ -8,7 +8,6 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from torch_engine_support import options, tokens
 
 from harness.torch_engine import SessionOptions, TorchEngine
 from harness.torch_engine.keys import (
@@ -18,6 +17,7 @@ from harness.torch_engine.keys import (
     prefix_fingerprint,
     prefix_fingerprints,
 )
+from tests.torch_engine.support import options, tokens
 
 CHUNKS = Schedule(chunk=128)
 TURNS = Schedule(chunk=128, turn_token=7)

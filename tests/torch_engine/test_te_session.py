@@ -7,18 +7,6 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch_engine_support import (
-    ARCHS,
-    CHUNK,
-    cold,
-    finish,
-    open_session,
-    options,
-    parts,
-    shared_engine,
-    tokens,
-    warm_up,
-)
 
 from harness.torch_engine import Greedy, Sampling, SessionCache, TorchEngine, TorchSession
 from harness.torch_engine.errors import (
@@ -33,6 +21,18 @@ from harness.torch_engine.errors import (
 )
 from harness.torch_engine.metadata import decode_metadata
 from harness.torch_engine.sampling import SamplerState
+from tests.torch_engine.support import (
+    ARCHS,
+    CHUNK,
+    cold,
+    finish,
+    open_session,
+    options,
+    parts,
+    shared_engine,
+    tokens,
+    warm_up,
+)
 
 PROMPT = tokens(1, 2 * CHUNK + 44)
 SAMPLER = Sampling(temperature_ppm=900_000, top_k=30, seed=5, repetition_ppm=1_100_000)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch_engine_support import open_session, options, shared_engine
 
 import harness.torch_engine
 from harness.torch_engine import TorchEngine, devices
 from harness.torch_engine.devices import best_device, device_facts, memory_available, open_device
 from harness.torch_engine.settings import read_settings
+from tests.torch_engine.support import open_session, options, shared_engine
 
 PACKAGE = Path(harness.torch_engine.__file__).parent
 

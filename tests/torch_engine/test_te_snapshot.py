@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch_engine_support import ToyState, digest, tokens
 
 from harness.torch_engine import Snapshot, Snapshotter, StateLayout
 from harness.torch_engine.errors import LayoutError, MissingError
 from harness.torch_engine.snapshot import PART_ALIGN, corrupted, stored_bytes
+from tests.torch_engine.support import ToyState, digest, tokens
 
 PROMPT = tokens(1, 400)
 TAKE = Snapshotter()

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch_engine_support import ARCHS, ToyState, shared_engine
 
 from harness.torch_engine.errors import LayoutError, MissingError, OptionError
 from harness.torch_engine.kv.types import dtype_of, element_type
 from harness.torch_engine.state import StateLayout, flip_bits
+from tests.torch_engine.support import ARCHS, ToyState, shared_engine
 
 
 def toy() -> StateLayout:

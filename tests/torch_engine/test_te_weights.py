@@ -1,7 +1,7 @@
 """Weights are a function of integers, so their digest can be committed.
 
 A deliberate change of a preset or of the hash changes the table below; print the new values with
-``python -c "from test_te_weights import current; print(current())"`` in this folder.
+``python -c "from tests.torch_engine.test_te_weights import current; print(current())"``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import time
 
 import numpy as np
 import pytest
-from torch_engine_support import options
 
 from harness.torch_engine import TorchEngine
 from harness.torch_engine.errors import OptionError
@@ -24,6 +23,7 @@ from harness.torch_engine.weights import (
     mix64_array,
     weights_digest,
 )
+from tests.torch_engine.support import options
 
 GOLDEN: dict[tuple[str, str], str] = {
     ("tiny", "hybrid"): "3d198f897a04acb2bb81c58449cbdfb69d5ee6be85a8c7a0058888c06eefe233",
