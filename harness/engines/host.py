@@ -111,6 +111,11 @@ class EngineHost:
         return self._absent
 
     @property
+    def pid(self) -> int | None:
+        """Process id of the present child; None: there is none."""
+        return self._child.pid if self._child is not None else None
+
+    @property
     def alive(self) -> bool:
         """Whether a child is there to be asked."""
         return self._child is not None and self._child.alive

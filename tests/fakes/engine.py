@@ -22,7 +22,7 @@ FIXED_BYTES = META_BYTES + 4 * 4 * 4 + 2 * 4 * 4
 ROW_BYTES = 4 * (8 + 8 + 2)
 
 
-class Refused(Exception):
+class RefusedHereError(Exception):
     """The engine said no."""
 
     def __init__(self, code: str) -> None:
@@ -167,7 +167,7 @@ class FakeEngine:
     def decode(self, session: Session, count: int) -> tuple[int, ...]:
         """Decode tokens."""
         if not session.state.logits:
-            raise Refused("state")
+            raise RefusedHereError("state")
         tokens: list[int] = []
         for _ in range(count):
             token = session.state.next_token()
@@ -178,7 +178,7 @@ class FakeEngine:
     def restore(self, session: Session, handle: str | None) -> tuple[int, int]:
         """Restore a handle; return its position and the bytes copied."""
         if handle not in self.handles:
-            raise Refused("missing")
+            raise RefusedHereError("missing")
         session.state = self.handles[handle or ""]
         session.prompt = ()
         position = len(session.state.tokens)

@@ -43,7 +43,7 @@ from harness.wire import canonical
 from harness.wire.evidence_doc import part_table, read_evidence
 from harness.wire.records import record_to_mapping
 from harness.wire.scenario_doc import parse_scenario
-from tests.fakes.engine import FakeEngine, Refused, Session
+from tests.fakes.engine import FakeEngine, RefusedHereError, Session
 
 OTHER = Sha256("0f" * 32)
 """A digest that nothing has."""
@@ -329,9 +329,10 @@ class Recorded:
         self, kind: type, arm: str, label: str, rep: int, *, phase: Phase | None = None, position: int = -1
     ) -> Any:
         for one in self.observations:
-            if isinstance(one, kind) and (one.arm, one.label, one.rep) == (arm, label, rep):  # type: ignore[attr-defined]
-                if phase is not None and (one.phase is not phase or position not in (-1, one.position)):  # type: ignore[attr-defined]
-                    continue
+            seen: Any = one
+            if not isinstance(one, kind) or (seen.arm, seen.label, seen.rep) != (arm, label, rep):
+                continue
+            if phase is None or (seen.phase is phase and position in (-1, seen.position)):
                 return one
         raise LookupError(f"no {kind.__name__} at {arm}.{label} run {rep} {phase or ''}")
 
@@ -393,7 +394,7 @@ class _Run:
         for step in self._arm.steps:
             try:
                 self._step(step)
-            except Refused as no:
+            except RefusedHereError as no:
                 self._record(step, ended="refused", code=no.code)
                 if not step.may_refuse:
                     break
@@ -488,7 +489,12 @@ class _Run:
         self._found += [table, point]
 
     def _turn(self, step: Step, session: Session, **counts: int) -> None:
-        times = {"begin_ns": 10, "prefill_ns": 1000, "commit_ns": 5, "decode_ns": 400 if step.decode else 0}
+        times: dict[str, Any] = {
+            "begin_ns": 10,
+            "prefill_ns": 1000,
+            "commit_ns": 5,
+            "decode_ns": 400 if step.decode else 0,
+        }
         first = {"first_token_ns": 1100} if step.decode else {}
         turn = Turn(
             **self._place,

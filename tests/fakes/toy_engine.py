@@ -13,8 +13,9 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.engines.interface import Begun, Identity, Options, StatePart
@@ -383,7 +384,7 @@ def _write_to_pipe() -> None:
     """Break the rule of the seam: write into a descriptor that is not the engine's own."""
     for descriptor in range(3, 64):
         try:
-            if os.readlink(f"/proc/self/fd/{descriptor}").startswith("pipe:"):
+            if str(Path(f"/proc/self/fd/{descriptor}").readlink()).startswith("pipe:"):
                 os.write(descriptor, b"nonsense that is no message at all")
         except OSError:
             continue
@@ -393,8 +394,12 @@ def _wrong_access() -> None:
     ctypes.string_at(0)
 
 
-_MISDEEDS = {
-    "": lambda: None,
+def _nothing() -> None:
+    return None
+
+
+_MISDEEDS: Mapping[str, Callable[[], object]] = {
+    "": _nothing,
     "exit": lambda: os._exit(7),
     "abort": os.abort,
     "segv": _wrong_access,

@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.deriving.product import expand_procedure
 from harness.engines.host import EngineHost, HostOptions
 from harness.engines.process import Limits
-from harness.model.evidence import Evidence, Header, Observation
+from harness.model.evidence import Evidence, Header
 from harness.model.scenario import Plan
 from harness.model.target import Target, TargetFacts
 from harness.running.recording import Progress
@@ -126,7 +126,3 @@ def header(plan: Plan, facts: TargetFacts) -> Header:
         environment={"machine": canonical.digest("machine"), "facts": {}},
         source={"tree": "clean", "commit": "", "harness_version": "0", "path_sets": []},
     )
-
-
-def of_kind(evidence: Evidence, kind: type[Observation]) -> list[Observation]:  # type: ignore[valid-type]
-    return [one for one in evidence.observations if isinstance(one, kind)]

@@ -1,0 +1,55 @@
+"""An adapter is held to its own words before anything it hands over is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from harness.engines.interface import StatePart
+from harness.engines.looking import part_rows, part_views, row_from
+from harness.errors import ProtocolError
+
+META = StatePart(name="meta", family="meta", layer=-1, element_type="u8", shape=(4,), stream="fixed", data=b"abcd")
+ROWS = StatePart(name="layer0.k", family="kv", layer=0, element_type="f32", shape=(2, 3), stream="rows", data=bytes(24))
+
+
+def test_sound_parts_become_flat_views() -> None:
+    assert [view.nbytes for view in part_views([META, ROWS])] == [4, 24]
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        (replace(ROWS, name="meta"), "twice"),
+        (replace(ROWS, shape=(2, 4)), "24 bytes for shape"),
+        (replace(ROWS, family="cache"), "family 'cache'"),
+        (replace(ROWS, stream="ring"), "stream 'ring'"),
+        (replace(ROWS, data=memoryview(bytes(48))[::2]), "gaps"),
+    ],
+)
+def test_a_part_that_breaks_the_seam_is_refused_by_name(part: StatePart, words: str) -> None:
+    with pytest.raises(ProtocolError, match=words):
+        part_views([META, part])
+
+
+def test_the_metadata_must_come_first() -> None:
+    with pytest.raises(ProtocolError, match="expected 'meta'"):
+        part_views([ROWS, META])
+
+
+def test_a_row_survives_the_channel() -> None:
+    row = part_rows([ROWS], [memoryview(bytes(24))], ["0" * 64])[0]
+
+    noun = row_from(row)
+
+    assert (noun.name, noun.shape, noun.bytes, noun.stream) == ("layer0.k", (2, 3), 24, "rows")
+
+
+@pytest.mark.parametrize("change", [{"bytes": "24"}, {"name": 3}, {"shape": [2, True]}, {"sha256": None}])
+def test_a_row_of_other_types_is_refused(change: Mapping[str, object]) -> None:
+    row = {**part_rows([ROWS], [memoryview(bytes(24))], ["0" * 64])[0], **change}
+
+    with pytest.raises(ProtocolError, match="part row"):
+        row_from(row)

@@ -1,0 +1,97 @@
+"""The spool: digests are those of the bytes, whatever was seen before; budgets hold."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from pathlib import Path
+
+import pytest
+
+from harness.engines.spool import Part, Spool, SpoolBudget
+from harness.errors import StorageError
+
+LARGE = 100_000
+ROW = 100
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    return Spool(tmp_path / "spool", SpoolBudget())
+
+
+def _bytes(seed: int, size: int = LARGE) -> bytearray:
+    return bytearray(random.Random(seed).randbytes(size))
+
+
+def _look(spool: Spool, data: bytes | bytearray, *, keep: bool, name: str = "k", threads: int = 1) -> tuple[str, bool]:
+    digests, kept = spool.hashed([Part(name, memoryview(data), rows=True)], keep=keep, threads=threads)
+    return digests[0], kept
+
+
+def test_every_digest_is_that_of_the_bytes_over_many_random_looks(spool: Spool) -> None:
+    draw = random.Random(7)
+    streams = [_bytes(seed, 400_000) for seed in range(3)]
+    streams.append(streams[0][:200_000] + streams[1][200_000:])
+    for _ in range(300):
+        data = bytearray(draw.choice(streams)[: draw.randrange(60_000, 400_000) // ROW * ROW])
+        if draw.random() < 0.3:
+            data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+
+        digest, _ = _look(spool, data, keep=draw.random() < 0.5, threads=draw.choice([1, 2]))
+
+        assert digest == hashlib.sha256(data).hexdigest()
+        if digest in spool:
+            assert spool.read(digest) == data
+
+
+def test_a_stream_that_grows_is_kept_once(tmp_path: Path) -> None:
+    spool, data = Spool(tmp_path, SpoolBudget(memory=LARGE, disk=0)), _bytes(1)
+
+    kept = [_look(spool, data[:size], keep=True)[1] for size in (70_000, 80_000, LARGE)]
+
+    assert kept == [True, True, True]
+    assert spool.read(hashlib.sha256(data[:80_000]).hexdigest()) == data[:80_000]
+
+
+def test_memory_is_filled_first_then_the_disk_then_nothing_is_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "spool"
+    spool = Spool(folder, SpoolBudget(memory=LARGE, disk=LARGE))
+
+    kept = [_look(spool, _bytes(seed), keep=True)[1] for seed in range(3)]
+
+    assert kept == [True, True, False]
+    assert [path.stat().st_size for path in folder.iterdir()] == [LARGE]
+    for seed in range(2):
+        assert spool.read(hashlib.sha256(_bytes(seed)).hexdigest()) == _bytes(seed)
+    with pytest.raises(StorageError, match="run again"):
+        spool.read(hashlib.sha256(_bytes(2)).hexdigest())
+
+
+def test_one_part_can_be_kept_beyond_the_budget(tmp_path: Path) -> None:
+    spool, data = Spool(tmp_path, SpoolBudget(memory=0, disk=0)), _bytes(1)
+    digest = hashlib.sha256(data).hexdigest()
+
+    assert not spool.keep(digest, memoryview(data))
+    assert spool.keep(digest, memoryview(data), beyond_budget=True)
+    assert spool.read(digest) == data
+
+
+def test_a_later_write_to_live_memory_does_not_reach_the_spool(spool: Spool) -> None:
+    data = _bytes(1)
+    before = bytes(data)
+    digest, _ = _look(spool, data, keep=True)
+
+    data[5] ^= 1
+
+    assert spool.read(digest) == before
+    assert _look(spool, data, keep=False)[0] == hashlib.sha256(data).hexdigest()
+
+
+def test_small_and_empty_parts_are_kept_as_they_are(spool: Spool) -> None:
+    parts = [Part("a", memoryview(b""), rows=True), Part("b", memoryview(b"abc"), rows=False)]
+
+    digests, kept = spool.hashed(parts, keep=True)
+
+    assert kept
+    assert [bytes(spool.read(digest)) for digest in digests] == [b"", b"abc"]
