@@ -55,6 +55,10 @@ class SessionBuffers:
     def _new(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         return torch.zeros(shape, dtype=dtype, device=self.device)
 
+    def _rows(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """Memory for rows; nothing is valid in it, so nothing is written to it."""
+        return torch.empty(shape, dtype=dtype, device=self.device)
+
     def _layer(self, kind: str) -> LayerState:
         """Fresh buffers of one layer, token-major."""
         c, t = self.config, self.types
@@ -69,10 +73,10 @@ class SessionBuffers:
             shape = (c.window, *heads)
             return SlidingState(k=self._new(shape, t["k"]), v=self._new(shape, t["v"]))
         return AttentionState(
-            k=self._new((self.capacity, *heads), t["k"]),
-            v=self._new((self.capacity, *heads), t["v"]),
-            raw=self._new((self.capacity, c.index_dim), torch.float32),
-            pooled=self._new((max(1, self.capacity // c.pool), c.index_dim), torch.float32),
+            k=self._rows((self.capacity, *heads), t["k"]),
+            v=self._rows((self.capacity, *heads), t["v"]),
+            raw=self._rows((self.capacity, c.index_dim), torch.float32),
+            pooled=self._rows((max(1, self.capacity // c.pool), c.index_dim), torch.float32),
         )
 
     def reset(self) -> None:

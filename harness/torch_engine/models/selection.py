@@ -51,16 +51,17 @@ def pick_blocks(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
         that was not choosable is 0, so that a gather with it stays inside the valid rows.
     """
     blocks = scores.shape[1]
-    column = torch.arange(blocks, device=scores.device)
+    # column numbers as f32: exact below 2^24, and no integer reduction that a device may lack
+    column = torch.arange(blocks, dtype=torch.float32, device=scores.device)
     picked, usable = [], []
     for _ in range(count):
         best = scores.amax(1, keepdim=True)
-        first = torch.where(scores == best, column, blocks - 1).amin(1, keepdim=True)
+        first = torch.where(scores == best, column, float(blocks)).amin(1, keepdim=True)
         ok = best > NEG_INF
-        picked.append(torch.where(ok, first, 0))
+        picked.append(torch.where(ok, first, 0.0))
         usable.append(ok)
         scores.masked_fill_(column == first, NEG_INF)
-    return torch.cat(picked, 1), torch.cat(usable, 1)
+    return torch.cat(picked, 1).long(), torch.cat(usable, 1)
 
 
 def pick_for_token(index_query: Tensor, pooled: Tensor, count: int) -> Tensor:
