@@ -27,7 +27,8 @@ _PATTERNS: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
     ("network address", re.compile(r"\b(?:192\.168|169\.254|127\.0)\.[0-9]{1,3}\.[0-9]{1,3}\b")),
     ("token", re.compile(r"\b(?:gh[opsur]|github_pat|glpat|hf|sk|pk|xox[abprs])[_-][A-Za-z0-9_-]{16,}")),
     ("token", re.compile(r"\bAKIA[0-9A-Z]{16}\b|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}|-----BEGIN ")),
-    ("token", re.compile(r"(?i)\b(?:password|passwd|secret|token|api[_-]?key|bearer)\b\s*[=: ]\s*[^\s,;]{6,}")),
+    ("token", re.compile(r"(?i)\b(?:password|passwd|secret|token|api[_-]?key)\b\s*[=:]\s*[^\s,;]{6,}")),
+    ("token", re.compile(r"(?i)\bbearer\s+[A-Za-z0-9._~+/-]{12,}")),
 )
 _KEYS: Final = re.compile(
     r"(?i)(?:^|[_.-])(?:serial|serial_?number|uuid|hostname|host_name|fqdn|user|username|user_name|login|home|cwd"

@@ -46,6 +46,7 @@ TYPES: Final[Mapping[str, type[Record]]] = {
 }
 """Value of ``type`` in a line to the noun."""
 
+_SCALARS: Final = frozenset({str, int, bool})
 _NAMES: Final = {noun: name for name, noun in TYPES.items()}
 
 
@@ -99,6 +100,8 @@ def _default(value: object, factory: Any) -> object:
 
 
 def _plain(value: object) -> object:
+    if type(value) in _SCALARS:
+        return value
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, PartRow):

@@ -279,17 +279,17 @@ class Recorded:
         point = self._find(Point, arm, label, rep, phase=phase, position=at)
         return self._replaced(point, replace(point, **changes))
 
-    def with_turn(self, arm: str, label: str, *, rep: int = 0, **changes: Any) -> Recorded:
+    def with_turn(self, arm: str, label: str, /, *, rep: int = 0, **changes: Any) -> Recorded:
         """Change fields of one turn."""
         turn = self._find(Turn, arm, label, rep)
         return self._replaced(turn, replace(turn, **changes))
 
-    def with_step(self, arm: str, label: str, *, rep: int = 0, **changes: Any) -> Recorded:
+    def with_step(self, arm: str, label: str, /, *, rep: int = 0, **changes: Any) -> Recorded:
         """Change fields of one step record."""
         step = self._find(StepRecord, arm, label, rep)
         return self._replaced(step, replace(step, **changes))
 
-    def with_store(self, arm: str, label: str, *, rep: int = 0, **changes: Any) -> Recorded:
+    def with_store(self, arm: str, label: str, /, *, rep: int = 0, **changes: Any) -> Recorded:
         """Change fields of one store observation."""
         store = self._find(StoreView, arm, label, rep)
         return self._replaced(store, replace(store, **changes))

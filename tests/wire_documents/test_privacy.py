@@ -1,0 +1,51 @@
+"""What must not enter a record is found, what belongs there passes."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.wire.privacy import findings, text_kind
+from tests.fakes.evidence import recorded
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/home/somebody/model.gguf", "loaded /opt/rocm/lib/libhip.so", "path=/srv/x/y", "C:\\Users\\x", "D:/models/a",
+        "~/models/x", "file:///x", "\\\\server\\share", "(/var/log/x)", "someone@example.org",
+        "GPU-12345678-1234-1234-1234-123456789abc", "00:1b:44:11:3a:b7", "192.168.1.20", "ghp_abcdefghijklmnopqrst",
+        "hf_abcdefghijklmnopqrst", "AKIAABCDEFGHIJKLMNOP", "password: hunter22", "-----BEGIN KEY", "host lab-box-3 up",
+        "/root", "user Alice1",
+    ],
+)  # fmt: skip
+def test_private_things_are_found(text: str) -> None:
+    assert text_kind(text, names=["lab-box-3", "alice1"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 64, "0" * 32, "A02/torch-tiny/cpu-x86_64", "bytes/s", "12.8.4.1", "580.126.09", "x86_64-linux-gnu",
+        "Intel(R) Xeon(R) CPU @ 2.20GHz", "sha256-part-v1", "6.8.0-45-generic", "#/body/cells/2", "1/16", "and/or",
+        "token agreement", "2026-01-01T08:00:00Z", "root", "A16[scale=16,at=end+1]", "GNU C 13.2", "k/v cache",
+        "tokens", "sampler.rng", "layer0.k", "glibc 2.39", "AMD Ryzen AI MAX+ 395 w/ Radeon 8060S",
+    ],
+)  # fmt: skip
+def test_what_belongs_into_a_record_passes(text: str) -> None:
+    assert text_kind(text, names=["root", "user", "ab"]) == ""
+
+
+def test_a_finding_names_the_place_and_the_kind_and_never_the_thing() -> None:
+    value = {"facts": {"cpu": "x", "lib": ["ok", "/opt/secret/lib.so"]}, "serial": "1234", "/home/x/y": 1}
+
+    found = findings(value)
+
+    assert found == [
+        "/facts/lib/1: absolute path",
+        "/serial: field that identifies a machine or person",
+        "/(a key): absolute path",
+    ]
+
+
+def test_a_whole_body_has_nothing_private() -> None:
+    assert findings(recorded().body(), names=["somebody"]) == []
