@@ -17,6 +17,7 @@ RULE = Rule(
     text="At least one certificate is in the folder.",
     pain="A gate that is green on nothing is green after a wrong path, a lost checkout or a deleted record.",
     hint="name the folder that holds certificates, or issue one with `statecert run`",
+    failing=("empty",),
     exit_code=ExitCode.NOTHING,
     folder=check,
 )

@@ -31,9 +31,12 @@ RULE = Rule(
     text="Every cell of every current certificate passed (asked with --require-pass).",
     pain="A stop is listed, nobody reads the list, and the job is green.",
     hint="look at the cell with `statecert explain`; mend the engine or the scenario, and run again",
+    failing=(
+        "cell_fails",
+        "draft",
+    ),
     exit_code=ExitCode.FINDINGS,
     only_on_request=True,
-    failing=("cell_fails", "draft"),
     certificate=check_certificate,
     entry=check_entry,
 )

@@ -17,5 +17,10 @@ RULE = Rule(
     text="Every document fits the schema of its kind, in a version that this gate knows; nothing is undeclared.",
     pain="Writer and reader drift apart, a field is dropped unseen, or an event is shown as a certificate.",
     hint="restore the file as it was issued; for a newer version use the gate of that version",
+    failing=(
+        "event_as_certificate",
+        "undeclared_field",
+        "newer_version",
+    ),
     document=check,
 )

@@ -17,5 +17,10 @@ RULE = Rule(
     text="The bytes of every document are the one rendering of its value.",
     pain="An edit by hand, a line-end conversion or a reformatting goes by, and the next diff is unreadable.",
     hint="restore the file as it was issued; keep `* -text` in .gitattributes so that git leaves line ends alone",
+    failing=(
+        "crlf",
+        "reformatted",
+        "reformatted_event",
+    ),
     document=check,
 )

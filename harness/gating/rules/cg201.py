@@ -30,7 +30,12 @@ RULE = Rule(
     text="The name of a certificate or event is the SHA-256 of its canonical body.",
     pain="A record is edited in place: same name, same date, another decision.",
     hint="restore the file as it was issued; a change is a new run, or an event in the ledger",
-    failing=("edited_body", "edited_event"),
+    failing=(
+        "renamed",
+        "edited_body",
+        "renamed_event",
+        "edited_event",
+    ),
     document=check_document,
     certificate=check_certificate,
 )

@@ -23,5 +23,9 @@ RULE = Rule(
     text="No two certificates have the same run id or the same evidence.",
     pain="One run, issued twice, corroborates itself; an old run is replayed as a new one.",
     hint="remove the copy; a new certificate needs a new run",
+    failing=(
+        "same_run_twice",
+        "same_evidence_twice",
+    ),
     folder=check,
 )

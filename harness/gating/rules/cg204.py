@@ -35,6 +35,14 @@ RULE = Rule(
     text="Every certificate has its evidence, with the digest that it names; every evidence file has its certificate.",
     pain="A verdict whose evidence was lost or exchanged cannot be derived again, and nobody notices.",
     hint="restore the evidence file as it was issued; remove a file that belongs to nothing",
+    failing=(
+        "evidence_missing",
+        "evidence_appended",
+        "evidence_line_dropped",
+        "evidence_cut_off",
+        "evidence_exchanged",
+        "orphan_evidence",
+    ),
     document=check_document,
     folder=check_folder,
 )

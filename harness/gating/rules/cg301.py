@@ -76,6 +76,11 @@ RULE = Rule(
     text="The body is exactly what follows from the evidence: derived again, every field is equal.",
     pain="A verdict, a count or a digest is edited and every other digest is put right: only the evidence tells.",
     hint="restore the certificate as it was issued; `statecert judge` shows what its evidence gives",
-    failing=("edited_with_digests", "evidence_makes_no_sense"),
+    failing=(
+        "edited_with_digests",
+        "truth_for_one",
+        "evidence_makes_no_sense",
+        "hostile_procedure",
+    ),
     certificate=check,
 )

@@ -31,6 +31,9 @@ RULE = Rule(
     text="The composed time to the first token agrees with its parts, and no verdict on latency rests on it.",
     pain="A sum of medians is published as a measured latency: warm-up and order are inside, nobody sees them.",
     hint="measure the first token in paired samples before a verdict on latency",
-    failing=("composed_time_impossible", "latency_verdict"),
+    failing=(
+        "composed_time_impossible",
+        "latency_verdict",
+    ),
     certificate=check,
 )

@@ -32,6 +32,10 @@ RULE = Rule(
     text="Failure reasons and checks that did not pass correspond one to one; a passing cell has none.",
     pain="A stop without a reason cannot be acted upon; a pass with one hides what failed.",
     hint="restore the certificate as it was issued; if it was, the judge has a mistake: report it",
-    failing=("failure_reason_dropped", "failure_reason_added"),
+    failing=(
+        "failure_reason_dropped",
+        "failure_reason_added",
+    ),
+    passing="valid_stop",
     certificate=check,
 )

@@ -30,6 +30,9 @@ RULE = Rule(
     text="A cell or check has a reason exactly where its outcome needs one.",
     pain="`not_run` without a reason reads like a pass that was forgotten; a pass with one is no pass.",
     hint="restore the certificate as it was issued; if it was, the judge has a mistake: report it",
-    failing=("reason_dropped", "reason_added"),
+    failing=(
+        "reason_dropped",
+        "reason_added",
+    ),
     certificate=check,
 )

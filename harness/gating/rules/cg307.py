@@ -131,6 +131,14 @@ RULE = Rule(
     text="Equality holds in the part tables, logits and tokens themselves; every look lists the whole inventory.",
     pain="A part that nobody hashed differs; two empty lists are equal; a judge with a bug is its own alibi.",
     hint="restore the certificate as it was issued; if it was, the judge has a mistake: report it",
-    failing=("differing_part_passes", "part_unlisted", "look_left_out"),
+    failing=(
+        "differing_part_passes",
+        "differing_tokens_pass",
+        "differing_logits_pass",
+        "reference_varies",
+        "look_left_out",
+        "part_unlisted",
+        "difference_invented",
+    ),
     certificate=check,
 )

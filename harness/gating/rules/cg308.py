@@ -103,6 +103,10 @@ RULE = Rule(
     text="Where a restore is claimed, tokens and bytes were restored and the state was looked at right after it.",
     pain="A restore that does nothing, and a prompt that is forwarded again, give perfect equality.",
     hint="restore the certificate as it was issued; if it was, the judge has a mistake: report it",
-    failing=("restore_of_nothing", "no_bytes_copied"),
+    failing=(
+        "restore_of_nothing",
+        "no_bytes_copied",
+        "nobody_looked",
+    ),
     certificate=check,
 )

@@ -49,6 +49,9 @@ RULE = Rule(
     text="Every passing cell with an exact check has at least one control, and each of its controls was seen.",
     pain="A comparator that is blind calls everything equal; only a planted difference shows that it sees.",
     hint="add a control to the scenario and run again; a control that is not seen is an error of the harness",
-    failing=("control_not_seen", "control_missing"),
+    failing=(
+        "control_not_seen",
+        "control_missing",
+    ),
     certificate=check,
 )

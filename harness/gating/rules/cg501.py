@@ -67,6 +67,13 @@ RULE = Rule(
     text="Every ledger event names certificates that are there and belong together, in an order that can be true.",
     pain="A stop is superseded by a record of something else, or by nothing, and drops out of sight.",
     hint="restore the event as it was written; events are made by `statecert run`, never by hand",
-    failing=("event_without_target", "event_without_successor", "ledger_circle", "differs_wrong"),
+    failing=(
+        "event_without_target",
+        "event_without_successor",
+        "ledger_circle",
+        "differs_wrong",
+        "withdrawn_twice",
+    ),
+    passing="valid_ledger",
     folder=check,
 )

@@ -61,7 +61,14 @@ RULE = Rule(
     text="The status in each file and the page of each claim key are generated from the ledger, and up to date.",
     pain="A reader lands on a record or a page that still calls a superseded result current.",
     hint="issue again with `statecert run`, which writes status and page; or restore the file",
-    failing=("status_edited", "readme_edited", "readme_missing"),
+    failing=(
+        "status_edited",
+        "event_deleted",
+        "readme_edited",
+        "readme_missing",
+        "readme_of_nothing",
+    ),
+    passing="valid_ledger",
     certificate=check_certificate,
     folder=check_folder,
 )

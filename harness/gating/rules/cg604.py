@@ -29,6 +29,11 @@ RULE = Rule(
     text="A certificate rests on a whole run of unchanged files, on an engine without a planted fault.",
     pain="A result of files that nobody else has is shown as one of the commit that is named beside it.",
     hint="commit, then run again with every cell of the scenario; drafts stay in runs/",
-    failing=("dirty_tree", "partial_run", "mutant"),
+    failing=(
+        "dirty_tree",
+        "mutant",
+        "partial_run",
+        "interrupted",
+    ),
     certificate=check,
 )

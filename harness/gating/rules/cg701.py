@@ -32,13 +32,14 @@ def check(subject: Subject) -> Problems:
 def _fault(header: Header, cell: Body, coords: Mapping[str, object]) -> str:
     if {name: _label(value) for name, value in cell["coords"].items()} != {k: _label(v) for k, v in coords.items()}:
         return "has other coordinates than its id"
+    if cell["id"] not in header.selected:
+        asked = cell["outcome"] in ("not_run", "excluded")
+        return "" if asked else f"says {cell['outcome']}; it was not asked for"
     excluded = _excluded(header.procedure, coords)
     if bool(excluded) != (cell["outcome"] == "excluded"):
         return f"says {cell['outcome']}; the scenario {'excludes it' if excluded else 'does not exclude it'}"
     if excluded and cell.get("reason") != excluded:
         return f"is excluded as {cell.get('reason')}; the scenario says {excluded}"
-    if not excluded and cell["id"] not in header.selected and cell["outcome"] != "not_run":
-        return f"says {cell['outcome']}; it was not asked for"
     return ""
 
 
@@ -86,6 +87,11 @@ RULE = Rule(
     text="Every cell that the scenario declares is listed exactly once; axes and exclusions are the scenario's.",
     pain="The row that failed is left out, and the matrix is called complete.",
     hint="restore the certificate as it was issued; a partial run is a draft and no certificate",
-    failing=("cell_dropped", "cell_twice", "axis_shortened"),
+    failing=(
+        "cell_dropped",
+        "cell_twice",
+        "axis_shortened",
+        "cell_excluded_by_hand",
+    ),
     certificate=check,
 )

@@ -54,7 +54,10 @@ RULE = Rule(
     text="No record holds a path, an address, a serial number, a token, or a name of a machine or person.",
     pain="What is committed once is public for good.",
     hint="remove the record before it is pushed; make the producer hash or drop the field, then run again",
-    failing=("path_in_evidence", "path_in_body"),
+    failing=(
+        "path_in_evidence",
+        "path_in_body",
+    ),
     document=check_document,
     certificate=check_certificate,
 )

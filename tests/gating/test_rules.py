@@ -1,0 +1,113 @@
+"""Every rule fires on its failing folders, and only it stands between them and a green end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from harness.errors import ExitCode
+from harness.gating.gate import gate
+from harness.gating.rule import Rule
+from harness.gating.rules import RULES
+from harness.model.certificate import GateReport
+from tests.gating.fixtures import FIXTURES, VALID, Fixture, a_failing_run, good_body, valid
+
+BY_ID = {rule.id: rule for rule in RULES}
+
+
+def fired(report: GateReport) -> set[str]:
+    return {finding.rule for finding in report.findings}
+
+
+def without(*ids: str) -> Sequence[Rule]:
+    return [rule for rule in RULES if rule.id not in ids]
+
+
+@pytest.mark.parametrize("build", VALID.values(), ids=VALID)
+def test_a_valid_folder_has_no_finding(build: object, tmp_path: Path) -> None:
+    assert callable(build)
+    build(tmp_path)
+
+    report = gate([tmp_path])
+
+    assert report.findings == ()
+    assert report.exit_code is ExitCode.GOOD
+
+
+@pytest.mark.parametrize("fixture", FIXTURES.values(), ids=FIXTURES)
+def test_a_rule_fires_and_without_it_the_folder_would_pass(fixture: Fixture, tmp_path: Path) -> None:
+    folder = tmp_path / "certificates"
+    folder.mkdir()
+    fixture.build(folder)
+
+    whole = gate([folder], require_pass=fixture.require_pass)
+    alone = gate([folder], require_pass=fixture.require_pass, rules=without(*fixture.besides))
+    disabled = gate([folder], require_pass=fixture.require_pass, rules=without(fixture.rule, *fixture.besides))
+
+    assert fixture.rule in fired(whole)
+    assert fired(whole) <= {fixture.rule, *fixture.besides}
+    assert fired(alone) == {fixture.rule}
+    assert alone.exit_code is BY_ID[fixture.rule].exit_code
+    assert disabled.exit_code is ExitCode.GOOD
+    assert ExitCode.BROKEN not in {finding.exit_code for finding in whole.findings}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule.id))
+def test_a_rule_names_its_fixtures_and_explains_itself(rule: Rule) -> None:
+    own = tuple(one.name for one in FIXTURES.values() if one.rule == rule.id)
+
+    assert rule.failing == own
+    assert own
+    assert rule.passing in VALID
+    assert re.fullmatch(r"CG[0-9]{3}", rule.id)
+    assert all(text.strip() for text in (rule.text, rule.pain, rule.hint))
+
+
+def test_the_table_is_sorted_and_has_one_file_for_each_rule() -> None:
+    folder = Path(__file__).parents[2] / "harness" / "gating" / "rules"
+    files = sorted(path.stem.upper() for path in folder.glob("cg*.py"))
+
+    assert [rule.id for rule in RULES] == files
+
+
+def test_the_first_differing_path_is_named(tmp_path: Path) -> None:
+    FIXTURES["edited_with_digests"].build(tmp_path)
+
+    (finding,) = gate([tmp_path]).findings
+
+    assert finding.where.endswith(".json#/body/subject/model/digest")
+    assert "b3b3" in finding.message
+    assert "b2b2" in finding.message
+
+
+def test_a_judge_that_calls_everything_equal_does_not_fool_the_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gate's own rules look at part tables themselves: a bug in ``derive_body`` is not its own alibi."""
+    FIXTURES["differing_part_passes"].build(tmp_path)
+    body = good_body()
+    body["run"]["evidence"]["sha256"] = a_failing_run().evidence().sha256
+    monkeypatch.setattr("harness.gating.gate.derive_body", lambda _: body)
+
+    report = gate([tmp_path], rules=without("CG301"))
+
+    assert fired(report) == {"CG307"}
+    assert report.exit_code is ExitCode.INVALID
+
+
+def test_evidence_that_breaks_the_judge_is_exit_3_and_not_green(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise ZeroDivisionError
+
+    valid(tmp_path)
+    monkeypatch.setattr("harness.gating.gate.derive_body", broken)
+
+    report = gate([tmp_path])
+
+    assert report.exit_code is ExitCode.BROKEN
+    assert [(one.rule, "ZeroDivisionError" in one.message) for one in report.findings] == [("CG301", True)]
