@@ -115,7 +115,7 @@ class Turn:
     prompt_tokens: int
     """Length of the whole prompt, also where the turn stopped before its end."""
     prompt_digest: Sha256
-    """SHA-256 of the little-endian u32 token ids."""
+    """SHA-256 of the little-endian u32 token ids of the step's prompt; of a ``resume``, that of its run."""
     cached: int
     """Tokens that the engine says it reused."""
     prefilled: int

@@ -528,6 +528,28 @@ GROUND: list[tuple[str, str, Change, Outcome, str]] = [
     ("another prompt", "finished", lambda e: e.with_turn("cold", "a", prompt_digest=OTHER), ERROR, "other_prompt"),
     ("a shorter prompt", "finished", lambda e: e.with_turn("unit", "one", prompt_tokens=8), ERROR, "other_prompt"),
     (
+        "another extension",
+        "finished",
+        lambda e: e.with_turn("warm", "more", prompt_digest=OTHER),
+        ERROR,
+        "other_prompt",
+    ),
+    ("a longer extension", "finished", lambda e: e.with_turn("warm", "more", prompt_tokens=99), ERROR, "other_prompt"),
+    (
+        "another resumed prompt",
+        "finished",
+        lambda e: e.with_turn("halves", "rest", prompt_digest=OTHER),
+        ERROR,
+        "other_prompt",
+    ),
+    (
+        "fewer tokens shown",
+        "finished",
+        lambda e: e.with_point("warm", "again", Phase.END, tokens=(9,)),
+        ERROR,
+        "other_decode_count",
+    ),
+    (
         "fewer tokens decoded",
         "finished",
         lambda e: e.with_turn("warm", "again", decoded=1),

@@ -454,16 +454,20 @@ class _Run:
         new = prompt_ids(self._cell.prompts, step.prompt or "")
         cached = len(session.state.tokens)
         session.prompt, session.cache = (*session.state.tokens, *new), False
-        self._finish(step, session, cached, 0)
+        self._finish(step, session, cached, 0, new)
 
-    def _finish(self, step: Step, session: Session, cached: int, copied: int) -> None:
+    def _finish(
+        self, step: Step, session: Session, cached: int, copied: int, new: tuple[int, ...] | None = None
+    ) -> None:
         forwarded = self._prefill(step, session, len(session.prompt))
         self._engine.settle(session, step.end)
         self._look(step, session, Phase.PREFILLED)
         tokens = self._engine.decode(session, step.decode) if step.decode else ()
         if step.decode:
             self._look(step, session, Phase.END, tokens)
-        self._turn(step, session, cached=cached, prefilled=forwarded, restored_bytes=copied, decoded=len(tokens))
+        self._turn(
+            step, session, cached=cached, prefilled=forwarded, restored_bytes=copied, decoded=len(tokens), new=new
+        )
 
     def _prefill(self, step: Step, session: Session, upto: int) -> int:
         forwarded = 0
@@ -488,7 +492,7 @@ class _Run:
         )
         self._found += [table, point]
 
-    def _turn(self, step: Step, session: Session, **counts: int) -> None:
+    def _turn(self, step: Step, session: Session, *, new: tuple[int, ...] | None = None, **counts: int) -> None:
         times: dict[str, Any] = {
             "begin_ns": 10,
             "prefill_ns": 1000,
@@ -500,7 +504,7 @@ class _Run:
             **self._place,
             label=step.label,
             prompt_tokens=len(session.prompt),
-            prompt_digest=prompt_digest(session.prompt),
+            prompt_digest=prompt_digest(session.prompt if new is None else new),
             t_ns=self._now(),
             **{"decoded": 0, **counts, **times, **first},
         )

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.deriving.checks.answers import answer, refusal_outcome
-from harness.deriving.looks import TURNS, expected_phases
+from harness.deriving.looks import TURNS, expected_phases, source
 from harness.deriving.prompts import prompt_digest, prompt_ids
 from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
 from harness.model.evidence import Turn
 from harness.model.scenario import Arm, CheckSpec, PointRef, Step, StepKind
-from harness.model.values import Outcome
+from harness.model.values import Outcome, Phase
 
 
 def check(view: CellView, spec: CheckSpec) -> CheckResult:
@@ -52,7 +52,11 @@ def _step_fault(view: CellView, spec: CheckSpec, arm: Arm, rep: int, step: Step)
             return None
         outcome, reason = refusal_outcome(arm, record)
         return answer(spec, outcome, reason, detail={**where, "refusal": record.code})
-    fault = _unrecorded(view, ref, rep, step) or _turn_fault(view, view.turn(ref, rep), step)
+    fault = (
+        _unrecorded(view, ref, rep, step)
+        or _decode_fault(view, ref, rep, step)
+        or _prompt_fault(view, arm, view.turn(ref, rep), step)
+    )
     return answer(spec, Outcome.ERROR, fault, detail=where) if fault else None
 
 
@@ -68,14 +72,19 @@ def _unrecorded(view: CellView, ref: PointRef, rep: int, step: Step) -> str:
     return "observation_missing" if lacks or not there else ""
 
 
-def _turn_fault(view: CellView, turn: Turn | None, step: Step) -> str:
-    """Return in what a turn is not the one that was declared."""
-    if turn is None:
+def _decode_fault(view: CellView, ref: PointRef, rep: int, step: Step) -> str:
+    """Return whether another number of tokens was decoded than declared."""
+    turn, look = view.turn(ref, rep), view.look(ref, Phase.END, rep)
+    counts = {turn.decoded if turn is not None else step.decode, len(look.tokens) if look is not None else step.decode}
+    return "" if counts == {step.decode} else "other_decode_count"
+
+
+def _prompt_fault(view: CellView, arm: Arm, turn: Turn | None, step: Step) -> str:
+    """Return whether a turn had another prompt than declared."""
+    begun = source(arm, step.label) if step.kind is StepKind.RESUME else step
+    if turn is None or begun is None or begun.prompt is None:
         return ""
-    if turn.decoded != step.decode:
-        return "other_decode_count"
-    if step.kind is not StepKind.RUN or step.prompt is None:
-        return ""
-    ids = prompt_ids(view.cell.prompts, step.prompt)
-    right = turn.prompt_tokens == len(ids) and turn.prompt_digest == prompt_digest(ids)
+    ids = prompt_ids(view.cell.prompts, begun.prompt)
+    length = len(ids) + (turn.cached if step.kind is StepKind.EXTEND else 0)
+    right = turn.prompt_tokens == length and turn.prompt_digest == prompt_digest(ids)
     return "" if right else "other_prompt"
