@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.torch_engine.image_header import PREFIX, build_header, parse_header, place
@@ -61,8 +61,8 @@ __all__ = [
     "validate",
 ]
 
-BLOCK = 1 << 17
-"""Bytes copied and hashed in turn, small enough that source and copy stay in the second-level cache."""
+BLOCK = 1 << 19
+"""Bytes copied and hashed in turn, so that the second reads what the first has just read."""
 ELEMENT_FIELDS = frozenset({"k_type", "v_type", "recurrent_type"})
 """Identity fields that name element types; a difference in them alone is `KvModeError`."""
 
@@ -155,7 +155,8 @@ def _copy_parts(view: memoryview, places: Sequence[PartEntry], sources: Sequence
     for entry, source in zip(places, sources, strict=True):
         view[end : entry.offset] = bytes(entry.offset - end)
         end = entry.offset + entry.nbytes
-        entries.append(replace(entry, sha256=copy_and_hash(view[entry.offset : end], source)))
+        sha256 = copy_and_hash(view[entry.offset : end], source)
+        entries.append(PartEntry(spec=entry.spec, nbytes=entry.nbytes, offset=entry.offset, sha256=sha256))
     return tuple(entries)
 
 

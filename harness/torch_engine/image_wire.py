@@ -221,7 +221,7 @@ def flat(buffer: Buffer) -> memoryview:
     """
     view = memoryview(buffer)
     if view.nbytes == 0:
-        return memoryview(b"")
+        return memoryview(bytearray())
     if not view.c_contiguous:
         raise ImageStateError("buffer: expected a contiguous one, found strides")
     return view if view.format == "B" and view.ndim == 1 else view.cast("B")

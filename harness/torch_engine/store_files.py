@@ -25,9 +25,9 @@ from harness.torch_engine.store_header import (
     place,
     whole_digest,
 )
+from harness.torch_engine.store_reading import corrupt, verify_sections
 from harness.torch_engine.store_record import (
     Header,
-    LinkCorruptError,
     LinkMissingError,
     Placed,
     Record,
@@ -37,7 +37,7 @@ from harness.torch_engine.store_record import (
 )
 
 BLOCK = 1 << 17
-"""Bytes read or written and hashed in turn, small enough to stay in the second-level cache."""
+"""Bytes hashed and written in turn, small enough to stay in the second-level cache."""
 LOCK = ".lock"
 QUARANTINE = "quarantine"
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -196,7 +196,7 @@ class StoreFolder:
         with self._opened(name, header) as file:
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_SEQUENTIAL)
             _verify_header(file, name, header)
-            _verify_sections(file, name, header, into)
+            verify_sections(file, name, header, into)
             if into is not None:
                 os.utime(file)
 
@@ -214,11 +214,11 @@ class StoreFolder:
             boundary = header.record.key.boundary
             raise LinkMissingError(f"link at {boundary} tokens ({name}): expected a file, found none") from None
         except OSError as error:
-            raise _corrupt(name, header, "file", 0, header.file_bytes, f"not readable: {error.strerror}") from error
+            raise corrupt(name, header, "file", 0, header.file_bytes, f"not readable: {error.strerror}") from error
         try:
             yield file
         except OSError as error:
-            raise _corrupt(name, header, "file", 0, header.file_bytes, f"not readable: {error.strerror}") from error
+            raise corrupt(name, header, "file", 0, header.file_bytes, f"not readable: {error.strerror}") from error
         finally:
             os.close(file)
 
@@ -253,11 +253,6 @@ def _make_folder(path: Path) -> None:
         raise StoreFolderError(f"store {path.name}: expected a folder, found {error.strerror}") from error
 
 
-def _corrupt(name: str, header: Header, section: str, start: int, stop: int, what: str) -> LinkCorruptError:
-    boundary = header.record.key.boundary
-    return LinkCorruptError(name=name, boundary=boundary, section=section, start=start, stop=stop, what=what)
-
-
 def _write_section(file: int, offset: int, data: memoryview) -> bytes:
     """Write bytes at an offset; their SHA-256."""
     digest = hashlib.sha256()
@@ -278,7 +273,7 @@ def _verify_header(file: int, name: str, header: Header) -> None:
     """Size and header are those that were indexed."""
     size = os.fstat(file).st_size
     if size != header.file_bytes:
-        raise _corrupt(name, header, "file", 0, size, f"expected {header.file_bytes} bytes, found {size}")
+        raise corrupt(name, header, "file", 0, size, f"expected {header.file_bytes} bytes, found {size}")
     raw = os.pread(file, header.header_bytes, 0)
     if (
         len(raw) < PREFIX.size
@@ -286,46 +281,4 @@ def _verify_header(file: int, name: str, header: Header) -> None:
         or whole_digest(memoryview(raw)) != header.sha256
     ):
         what = f"expected whole digest {header.sha256.hex()}, found another one"
-        raise _corrupt(name, header, "header", 0, header.header_bytes, what)
-
-
-def _verify_sections(file: int, name: str, header: Header, into: Sequence[memoryview] | None) -> None:
-    """Read every section once, hashing each block while it is warm."""
-    scratch = memoryview(bytearray(BLOCK))
-    end = header.header_bytes
-    for index, entry in enumerate(header.placed):
-        section = entry.section.name
-        if any(os.pread(file, entry.offset - end, end)):
-            raise _corrupt(name, header, "padding", end, entry.offset, "expected zeros, found other bytes")
-        end = entry.stop
-        found = _read_section(file, entry, into[index] if into is not None else None, scratch)
-        if found != entry.sha256:
-            what = f"expected SHA-256 {entry.sha256.hex()}, found {found.hex() if found else 'a read that failed'}"
-            raise _corrupt(name, header, section, entry.offset, end, what)
-
-
-def _read_section(file: int, entry: Placed, view: memoryview | None, scratch: memoryview) -> bytes:
-    """Read one section; its SHA-256, or nothing where the file does not give its bytes."""
-    digest = hashlib.sha256()
-    size = entry.section.nbytes
-    for at in range(0, size, BLOCK):
-        stop = min(at + BLOCK, size)
-        block = scratch[: stop - at] if view is None else view[at:stop]
-        if not _read_all(file, entry.offset + at, block):
-            return b""
-        digest.update(block)
-    return digest.digest()
-
-
-def _read_all(file: int, offset: int, block: memoryview) -> bool:
-    """Fill a block; False where the file does not give the bytes."""
-    done = 0
-    while done < len(block):
-        try:
-            count = os.preadv(file, [block[done:]], offset + done)
-        except OSError:
-            return False
-        if count == 0:
-            return False
-        done += count
-    return True
+        raise corrupt(name, header, "header", 0, header.header_bytes, what)
