@@ -1,0 +1,43 @@
+"""A gate run on good records starts fast: it imports no heavy library."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.gating.fixtures import FIXTURES, valid
+
+HEAVY = ("torch", "numpy", "pandas", "jinja2", "rich", "yaml")
+ONLY_TO_EXPLAIN = ("jsonschema", "referencing")
+
+CODE = """
+import sys
+from harness.gating.gate import gate
+from harness.gating.outputs import text, to_json
+report = gate([sys.argv[1]])
+text(report), to_json(report)
+print(int(report.exit_code), *(name for name in sys.argv[2:] if name in sys.modules))
+"""
+
+
+def loaded(folder: Path, *names: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, str(folder), *names], capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout.strip()
+
+
+def test_a_good_record_needs_no_heavy_library(tmp_path: Path) -> None:
+    valid(tmp_path)
+
+    assert loaded(tmp_path, *HEAVY, *ONLY_TO_EXPLAIN) == "0"
+
+
+@pytest.mark.parametrize("name", ["undeclared_field", "duplicate_key"])
+def test_a_bad_record_needs_none_of_the_heavy_ones_either(tmp_path: Path, name: str) -> None:
+    FIXTURES[name].build(tmp_path)
+
+    assert loaded(tmp_path, *HEAVY) == "2"

@@ -1,0 +1,124 @@
+"""What a gate run prints: harmless, deterministic, worst first, with what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.errors import ExitCode, UsageError
+from harness.gating import outputs
+from harness.gating.gate import gate
+from harness.gating.rules import RULES
+from harness.model.certificate import Finding, GateReport
+from harness.wire import canonical, schemas
+from tests.gating.fixtures import FIXTURES, valid, valid_stop
+
+HOSTILE = "\x1b[2Jgreen\r::error::\u202e\u200b\x9b\ud800\x00"
+
+
+def report(*findings: Finding) -> GateReport:
+    return GateReport(
+        exit_code=ExitCode.INVALID,
+        findings=findings,
+        certificates=1,
+        events=0,
+        evidence_files=1,
+        rules=("CG101",),
+        outcomes={HOSTILE: 1},
+        stops=(HOSTILE,),
+    )
+
+
+def finding(message: str = "found", where: str = "a.json", rule: str = "CG101") -> Finding:
+    return Finding(
+        rule=rule, severity="error", where=where, message=message, hint="mend it", exit_code=ExitCode.INVALID
+    )
+
+
+def test_nothing_that_is_shown_can_act(tmp_path: Path) -> None:
+    shown = outputs.text(report(finding(HOSTILE, HOSTILE)))
+
+    assert all(line.isprintable() for line in shown.split("\n"))
+    assert "\\x1b[2Jgreen\\r" in shown
+    assert "\\u202e\\u200b\\x9b\\ud800\\x00" in shown
+
+
+def test_hostile_text_gives_valid_json_too() -> None:
+    value = json.loads(outputs.to_json(report(finding(HOSTILE, HOSTILE))))
+
+    schemas.validate(value, "gate.v1", "report")
+    assert "\x1b" not in value["findings"][0]["message"]
+
+
+def test_a_hostile_file_name_is_shown_escaped(tmp_path: Path) -> None:
+    FIXTURES["stray_name_with_escapes"].build(tmp_path)
+
+    shown = outputs.text(gate([tmp_path]))
+
+    assert "\\x1b[2J\\u202egreen\\n::error::.json" in shown
+
+
+def test_long_text_is_cut() -> None:
+    assert len(outputs.text(report(finding("x" * 100_000)))) < 5_000
+
+
+def test_the_text_has_findings_hints_once_totals_and_one_verdict(tmp_path: Path) -> None:
+    FIXTURES["duplicate_key"].build(tmp_path)
+
+    lines = outputs.text(gate([tmp_path])).splitlines()
+
+    assert lines[0].startswith("CG101 error ")
+    assert "second time" in lines[0]
+    assert lines[1].startswith("      fix: ")
+    assert sum("      fix: restore the file as it was issued; documents" in line for line in lines) == 1
+    assert any(line.startswith("rules  23 ran: CG001") for line in lines)
+    assert lines[-1] == "gate   exit 2, invalid: a record cannot be trusted"
+
+
+def test_stops_are_shown_when_nothing_is_wrong(tmp_path: Path) -> None:
+    valid_stop(tmp_path)
+
+    shown = outputs.text(gate([tmp_path]))
+
+    assert ".json: stop" in shown
+    assert shown.endswith("gate   exit 0, good: every record is valid\n")
+
+
+def test_many_findings_are_cut_in_the_text_and_whole_in_json() -> None:
+    many = report(*[finding(f"number {number}") for number in range(150)])
+
+    assert "... and 50 more" in outputs.text(many)
+    assert len(json.loads(outputs.to_json(many))["findings"]) == 150
+
+
+def test_the_json_is_one_rendering_and_fits_its_schema(tmp_path: Path) -> None:
+    valid(tmp_path)
+
+    data = outputs.to_json(gate([tmp_path]))
+
+    schemas.validate(json.loads(data), "gate.v1", "report")
+    assert data == canonical.render(json.loads(data))
+    assert data == outputs.to_json(gate([tmp_path]))
+
+
+def test_the_rules_are_listed_in_both_forms() -> None:
+    value = json.loads(outputs.rules_json())
+
+    assert [one["id"] for one in value["rules"]] == [rule.id for rule in RULES]
+    assert [line[:5] for line in outputs.rules_table().splitlines()] == [rule.id for rule in RULES]
+
+
+@pytest.mark.parametrize("name", ["CG303", "cg303"])
+def test_a_rule_is_explained(name: str) -> None:
+    shown = outputs.explain(name)
+
+    assert "exit 2" in shown
+    assert "label_of_another_type" in shown
+    assert "passes on:  valid" in shown
+
+
+def test_an_unknown_rule_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="CG301"):
+        outputs.explain("CG999\x1b")
