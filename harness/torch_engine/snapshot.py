@@ -76,6 +76,8 @@ class Snapshot:
     """Part 0 at the time of capture."""
     arena: Tensor = field(repr=False)
     """(bytes,) u8 on the state's device."""
+    views: dict[object, list[Tensor]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    """Views of the arena that `rows_as` made before; only to make them once."""
 
     @property
     def nbytes(self) -> int:
@@ -90,6 +92,12 @@ class Snapshot:
     def pieces(self) -> tuple[Piece, ...]:
         """Fixed parts, then segments, in the order of the arena."""
         return (*self.fixed, *self.segments)
+
+    def rows_as(self, dtypes: tuple[torch.dtype, ...]) -> list[Tensor]:
+        """Each segment's rows as a flat view with an element type."""
+        if dtypes not in self.views:
+            self.views[dtypes] = split_arena(self.arena, self.segments, dtypes)
+        return self.views[dtypes]
 
     def ends(self) -> tuple[int, ...]:
         """Rows of each stream below which a child need not copy."""
@@ -267,15 +275,15 @@ class Snapshotter:
 
     def row_pairs(self, chain: Sequence[Snapshot], layout: StateLayout) -> list[Pair]:
         """(live, stored), both flat, for every segment of every link that holds rows, root first."""
-        dtypes = [stream.tensor.dtype for stream in layout.rows]
-        stored = [split_arena(link.arena, link.segments, dtypes) for link in chain]
+        dtypes = tuple(stream.tensor.dtype for stream in layout.rows)
+        stored = [link.rows_as(dtypes) for link in chain]
         pairs: list[Pair] = []
         for i, stream in enumerate(layout.rows):
             width, first = math.prod(stream.tensor.shape[1:]), chain[0].segments[i].start
-            copies = [link[i] for link in stored]
-            sizes = [copy.numel() for copy in copies]
+            sizes = [(link.segments[i].stop - link.segments[i].start) * width for link in chain]
             live = stream.tensor.view(-1)[first * width : first * width + sum(sizes)]
-            pairs += [pair for pair in zip(live.split_with_sizes(sizes), copies, strict=True) if pair[1].numel()]
+            held = zip(live.split_with_sizes(sizes), (rows[i] for rows in stored), sizes, strict=True)
+            pairs += [(to, copy) for to, copy, size in held if size]
         return pairs
 
     def allocate(self, size: int, device: torch.device) -> Tensor:

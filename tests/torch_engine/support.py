@@ -77,7 +77,7 @@ def finish(session: TorchSession, prompt: list[int], sampler: Sampler | None = N
     """Prefill what is owed, digest, decode a little, digest again."""
     session.prefill(len(prompt))
     after_prefill, logits = parts(session), session.logits()
-    ids = session.decode(6, sampler or Greedy())
+    ids = session.decode(4, sampler or Greedy())
     assert logits is not None
     return Outcome(after_prefill=after_prefill, logits=digest(logits), ids=ids, after_decode=parts(session))
 

@@ -69,6 +69,18 @@ def test_a_snapshot_is_a_copy_and_not_a_view() -> None:
     assert [digest(link.arena) for link in links] == before
 
 
+def test_a_link_with_another_arena_forgets_its_views() -> None:
+    _, links = chain()
+    TAKE.restore(links[:1], ToyState().layout(128))
+    zeros = replace(links[0], arena=torch.zeros_like(links[0].arena))
+    fresh = ToyState()
+    fresh.rows.fill_(1)
+
+    TAKE.restore([zeros], fresh.layout(128))
+
+    assert not fresh.rows[:128].any()
+
+
 def test_taking_a_snapshot_changes_nothing() -> None:
     state = ToyState()
     state.run(PROMPT, 100)
