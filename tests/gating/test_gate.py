@@ -10,8 +10,9 @@ import pytest
 
 from harness.errors import ExitCode, UsageError
 from harness.gating import gate as gating
+from harness.gating.folder import Entry
 from harness.gating.gate import gate
-from harness.gating.rule import Entry, Problem, Problems, Rule
+from harness.gating.rule import Problem, Problems, Rule
 from harness.gating.rules import RULES
 from harness.model.certificate import GateReport
 from tests.gating.fixtures import FIXTURES, KEY, certificates, only, valid, valid_ledger, valid_stop
