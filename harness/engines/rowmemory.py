@@ -1,29 +1,23 @@
 """Row streams that were seen before: compared at the speed of memory, hashed only where they are new.
 
-A row stream grows, so most looks at one show bytes that an earlier look has shown. Those bytes are kept in the
-spool, with the state of the hash at every length that was looked at. A later look is compared with them, byte for
-byte; where all bytes are equal the digest is known, and where the stream has grown the hash goes on from there. The
-digest is what hashing every byte would give, since nothing is skipped that was not compared.
+A row stream grows, so most looks at one show bytes that an earlier look has shown. Those bytes are kept, with the
+state of the hash at every length that was looked at. A later look is compared with them, byte for byte; where all bytes
+are equal the digest is known, and where the stream has grown the hash goes on from there. The digest is what hashing
+every byte would give, since nothing is skipped that was not compared.
 """
 
 from __future__ import annotations
 
-import mmap
-import os
-from bisect import insort
+from bisect import bisect_right, insort
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from harness.digest.blocks import equal, opened
 
 if TYPE_CHECKING:
     from hashlib import _Hash
-
-_RESERVED: Final = 64 * 1024 * 1024
-_GROWTH: Final = 4
-"""Address space is reserved generously: memory is taken only where it is touched, and nothing is copied to grow."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -39,136 +33,150 @@ class Mark:
         return self.state.hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """How far a buffer equals a stream."""
+_TAIL: Final = 64
 
-    length: int
-    """Bytes that are equal for sure; a mark's length, or the whole buffer."""
-    mark: Mark | None
-    """The last mark within them."""
+START: Final = Mark(0, sha256())
+"""The hash of nothing."""
 
 
 class Stream:
-    """One row stream, with the marks at which its hash is known.
+    """The bytes of one row stream in pieces, and the marks at which its hash is known; every piece ends at a mark."""
 
-    Args:
-        path: File for the bytes; None keeps them in memory.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        self.in_memory = path is None
-        self.marks: list[Mark] = []
+    def __init__(self, pieces: Sequence[memoryview] = (), marks: Sequence[Mark] = ()) -> None:
+        self._pieces: list[memoryview] = []
+        self._starts: list[int] = []
         self.size = 0
-        self._path = path
-        self._map: mmap.mmap | None = None
-        self._view = memoryview(b"")
+        self.marks = list(marks)
+        for piece in pieces:
+            self._append(piece)
 
-    @property
-    def view(self) -> memoryview:
-        """All bytes of the stream."""
-        return self._view
-
-    def match(self, view: memoryview) -> Match:
-        """Compare a buffer with the stream, from its start to the first mark behind which they differ."""
-        last: Mark | None = None
-        for mark in self.marks:
-            start = last.length if last else 0
-            end = min(mark.length, view.nbytes)
-            if not _equal(view[start:end], self._view[start:end]):
-                break
-            if end < mark.length:
-                return Match(length=end, mark=last)
-            last = mark
-        return Match(length=last.length if last else 0, mark=last)
-
-    def append(self, rest: memoryview) -> None:
-        """Add bytes at the end of the stream.
-
-        Raises:
-            OSError: The disk or the memory refuses; the stream is as it was.
-        """
-        if self._path is None:
-            self._append_in_memory(rest)
-        else:
-            self._append_to_file(self._path, rest)
-        self.size += rest.nbytes
+    def grow(self, piece: memoryview, mark: Mark) -> None:
+        """Take more bytes, and the hash at the new end."""
+        self._append(piece)
+        self.add(mark)
 
     def add(self, mark: Mark) -> None:
         """Remember the hash at a length."""
         insort(self.marks, mark)
 
-    def _append_in_memory(self, rest: memoryview) -> None:
-        end = self.size + rest.nbytes
-        if self._map is None or len(self._map) < end:
-            larger = mmap.mmap(-1, max(_RESERVED, _GROWTH * end))
-            memoryview(larger)[: self.size] = self._view
-            self._map = larger
-        memoryview(self._map)[self.size : end] = rest
-        self._view = memoryview(self._map)[:end].toreadonly()
+    def match(self, view: memoryview) -> tuple[int, Mark]:
+        """Compare a buffer with the stream, from its start to the first mark behind which they differ.
 
-    def _append_to_file(self, path: Path, rest: memoryview) -> None:
-        with path.open("ab", buffering=0) as file:
-            file.truncate(self.size)
-            while rest:
-                rest = rest[os.write(file.fileno(), rest) :]
-            size = file.tell()
-        with path.open("rb") as file:
-            self._view = memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))
+        Returns:
+            How many bytes are equal for sure (the length of a mark, or the whole buffer), and the last mark in them.
+        """
+        last = START
+        for mark in self.marks:
+            end = min(mark.length, view.nbytes)
+            if not _equal(view[last.length : end], self._between(last.length, end)):
+                break
+            if end < mark.length:
+                return end, last
+            last = mark
+        return last.length, last
+
+    def ends_like(self, view: memoryview) -> bool:
+        """Tell whether the last few bytes that both have are equal: a cheap sign that all are."""
+        end = min(self.size, view.nbytes)
+        start = max(self._starts[bisect_right(self._starts, end - 1) - 1], end - _TAIL)
+        return _equal(view[start:end], self._between(start, end))
+
+    def fork(self, mark: Mark) -> Stream:
+        """Return another stream that shares the bytes up to a mark of this one."""
+        pieces = [
+            piece[: mark.length - start]
+            for piece, start in zip(self._pieces, self._starts, strict=True)
+            if start < mark.length
+        ]
+        return Stream(pieces, [known for known in self.marks if known <= mark])
+
+    def read(self, size: int) -> memoryview:
+        """Return the first bytes; not copied where they lie in one piece."""
+        if self._pieces and size <= self._pieces[0].nbytes:
+            return self._pieces[0][:size]
+        return memoryview(b"".join(self._pieces))[:size]
+
+    def _append(self, piece: memoryview) -> None:
+        self._pieces.append(piece)
+        self._starts.append(self.size)
+        self.size += piece.nbytes
+
+    def _between(self, start: int, end: int) -> memoryview:
+        index = bisect_right(self._starts, start) - 1
+        return self._pieces[index][start - self._starts[index] : end - self._starts[index]]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is known of a buffer."""
+
+    mark: Mark
+    """The hash of all of it."""
+    stream: Stream | None
+    """The stream that it is a prefix or a continuation of; None: there is none."""
+    base: Mark
+    """How far it equals ``parent``."""
+    parent: Stream | None
+    """The stream that it shares most with."""
+
+    @property
+    def kept(self) -> int:
+        """Bytes of it that need not be kept again."""
+        return self.stream.size if self.stream is not None else self.base.length
 
 
 class RowMemory:
-    """The streams of one spool, by part name."""
+    """The streams of one cell, by part name."""
 
     def __init__(self) -> None:
         self._streams: dict[str, list[Stream]] = {}
 
-    def look(self, name: str, view: memoryview) -> tuple[Mark, Stream | None]:
-        """Return the hash of a buffer and the stream that it belongs to.
+    def look(self, name: str, view: memoryview) -> Found:
+        """Return what is known of a buffer, its hash included.
 
         Args:
             name: Of the part.
             view: All valid bytes of it.
-
-        Returns:
-            The mark at the whole length, and the stream of which the buffer is a prefix or a continuation; None: it
-            is neither.
         """
-        best = Match(length=0, mark=None)
-        for stream in reversed(self._streams.get(name, [])):
-            match = stream.match(view)
-            if match.length == view.nbytes:
-                return _known(stream, match, view), stream
-            if match.length == stream.size and stream.marks:
-                return _continued(match, view), stream
-            best = max(best, match, key=lambda found: found.length)
-        return _continued(best, view), None
+        base, parent = START, None
+        for stream in sorted(self._streams.get(name, []), key=lambda known: not known.ends_like(view)):
+            length, mark = stream.match(view)
+            if length == view.nbytes:
+                return Found(_known(stream, mark, view), stream, mark, stream)
+            if length == stream.size:
+                return Found(_continued(mark, view), stream, mark, stream)
+            if mark > base:
+                base, parent = mark, stream
+        return Found(_continued(base, view), None, base, parent)
 
-    def keep(self, name: str, view: memoryview, mark: Mark, stream: Stream) -> None:
-        """Add to a stream what of a buffer it does not have yet, as :meth:`look` has told.
+    def keep(self, name: str, found: Found, piece: memoryview | None) -> Stream:
+        """Give the bytes of a buffer that are new a stream, and return it.
 
-        Raises:
-            OSError: The disk or the memory refuses.
+        Args:
+            name: Of the part.
+            found: What :meth:`look` has told of the buffer.
+            piece: A copy of its bytes from ``found.kept`` on; None: there are none.
         """
-        streams = self._streams.setdefault(name, [])
-        if stream.size < view.nbytes:
-            stream.append(view[stream.size :])
-            stream.add(mark)
-        if stream not in streams:
-            streams.append(stream)
+        stream = found.stream
+        if stream is None:
+            stream = found.parent.fork(found.base) if found.parent is not None else Stream()
+            self._streams.setdefault(name, []).append(stream)
+        if piece is not None:
+            stream.grow(piece, found.mark)
+        return stream
 
 
-def _known(stream: Stream, match: Match, view: memoryview) -> Mark:
-    if match.mark is not None and match.mark.length == view.nbytes:
-        return match.mark
-    mark = _continued(Match(length=match.mark.length if match.mark else 0, mark=match.mark), view)
-    stream.add(mark)
-    return mark
+def _known(stream: Stream, mark: Mark, view: memoryview) -> Mark:
+    if mark.length == view.nbytes:
+        return mark
+    known = _continued(mark, view)
+    stream.add(known)
+    return known
 
 
-def _continued(match: Match, view: memoryview) -> Mark:
-    state = match.mark.state.copy() if match.mark else sha256()
-    state.update(view[match.length :] if match.mark else view)
+def _continued(mark: Mark, view: memoryview) -> Mark:
+    state = mark.state.copy()
+    state.update(view[mark.length :])
     return Mark(view.nbytes, state)
 
 

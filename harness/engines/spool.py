@@ -7,6 +7,7 @@ their bytes, since each look at one mostly repeats the one before (:mod:`harness
 
 from __future__ import annotations
 
+import mmap
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from harness.digest.parts import part_digest
-from harness.engines.rowmemory import Mark, RowMemory, Stream
+from harness.engines.rowmemory import Found, RowMemory, Stream
 from harness.errors import StorageError
 
 if TYPE_CHECKING:
@@ -54,15 +55,15 @@ class Spool:
 
     def __init__(self, folder: Path, budget: SpoolBudget) -> None:
         self._folder = folder
-        self._left = {"memory": budget.memory, "disk": budget.disk}
-        self._small: dict[str, bytes] = {}
+        self._memory_left = budget.memory
+        self._disk_left = budget.disk
+        self._files = 0
         self._places: dict[str, tuple[Stream, int]] = {}
         self._rows = RowMemory()
-        self._files = 0
         self._pool: ThreadPoolExecutor | None = None
 
     def __contains__(self, sha256: str) -> bool:
-        return sha256 in self._places or sha256 in self._small
+        return sha256 in self._places
 
     def hashed(self, parts: Sequence[Part], *, keep: bool, threads: int = 1) -> tuple[Sequence[str], bool]:
         """Return the digests of all parts of one look, and whether all bytes that were to be kept are kept.
@@ -80,37 +81,11 @@ class Spool:
         digests: list[str] = []
         kept = True
         for part in parts:
-            if part.name in looked:
-                mark, stream = looked[part.name]
-                digests.append(mark.digest)
-                kept = (not keep or self._keep_rows(part, mark, stream)) and kept
-            else:
-                digests.append(part_digest(part.view))
-                kept = (not keep or self.keep(digests[-1], part.view)) and kept
+            found = looked.get(part.name)
+            digests.append(found.mark.digest if found is not None else part_digest(part.view))
+            if keep:
+                kept &= self.keep(digests[-1], part.view) if found is None else self._keep_rows(part, found)
         return digests, kept
-
-    def _looked(self, parts: Sequence[Part], threads: int) -> Sequence[tuple[Mark, Stream | None]]:
-        if threads <= 1 or len(parts) <= 1:
-            return [self._rows.look(part.name, part.view) for part in parts]
-        if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="hash")
-        return list(self._pool.map(lambda part: self._rows.look(part.name, part.view), parts))
-
-    def _keep_rows(self, part: Part, mark: Mark, stream: Stream | None) -> bool:
-        stream = self._room(part.view, stream)
-        if stream is None:
-            return mark.digest in self
-        with _storage("keeping a row stream"):
-            self._rows.keep(part.name, part.view, mark, stream)
-        self._places.setdefault(mark.digest, (stream, part.view.nbytes))
-        return True
-
-    def close(self) -> None:
-        """End the threads; the memory goes with the object."""
-        if self._pool is not None:
-            self._pool.shutdown()
 
     def keep(self, sha256: str, view: memoryview, *, beyond_budget: bool = False) -> bool:
         """Keep a part unless it is there; return whether it is there now.
@@ -123,52 +98,69 @@ class Spool:
         Raises:
             StorageError: The disk refuses.
         """
-        if sha256 in self:
+        if sha256 in self._places:
             return True
         if beyond_budget:
-            self._left["memory"] += view.nbytes
-        if view.nbytes < _SMALL and view.nbytes <= self._left["memory"]:
-            self._left["memory"] -= view.nbytes
-            self._small[sha256] = bytes(view)
-            return True
-        stream = self._room(view, None)
-        if stream is None:
+            self._memory_left += view.nbytes
+        copy = self._copied(view)
+        if copy is None:
             return False
-        with _storage("keeping a part"):
-            stream.append(view)
-        self._places[sha256] = stream, view.nbytes
+        self._places[sha256] = Stream([copy]), view.nbytes
         return True
 
     def read(self, sha256: str) -> memoryview:
-        """Return the bytes of a part, not copied.
+        """Return the bytes of a part.
 
         Raises:
             StorageError: The part is not there.
         """
-        if sha256 in self._small:
-            return memoryview(self._small[sha256])
         if sha256 not in self._places:
             raise StorageError(f"part {sha256[:12]} is not in the spool; its arm must be run again")
         stream, size = self._places[sha256]
-        return stream.view[:size]
+        return stream.read(size)
 
-    def _room(self, view: memoryview, stream: Stream | None) -> Stream | None:
-        """Take what a buffer needs from a budget; return the stream to put it into, None: there is no room."""
-        more = view.nbytes - stream.size if stream is not None else view.nbytes
-        kinds = ("memory", "disk") if stream is None else ("memory" if stream.in_memory else "disk",)
-        for kind in kinds:
-            if max(more, 0) <= self._left[kind]:
-                self._left[kind] -= max(more, 0)
-                return stream if stream is not None else self._new_stream(kind)
+    def close(self) -> None:
+        """End the threads; the memory goes with the object."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def _looked(self, parts: Sequence[Part], threads: int) -> Sequence[Found]:
+        if threads <= 1 or len(parts) <= 1:
+            return [self._rows.look(part.name, part.view) for part in parts]
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="hash")
+        return list(self._pool.map(lambda part: self._rows.look(part.name, part.view), parts))
+
+    def _keep_rows(self, part: Part, found: Found) -> bool:
+        piece = None
+        if found.kept < part.view.nbytes:
+            piece = self._copied(part.view[found.kept :])
+            if piece is None:
+                return found.mark.digest in self
+        stream = self._rows.keep(part.name, found, piece)
+        self._places.setdefault(found.mark.digest, (stream, part.view.nbytes))
+        return True
+
+    def _copied(self, view: memoryview) -> memoryview | None:
+        """Return a copy in memory, else in a file; None: neither budget has room."""
+        if view.nbytes <= self._memory_left:
+            self._memory_left -= view.nbytes
+            return memoryview(bytes(view))
+        if view.nbytes <= self._disk_left:
+            self._disk_left -= view.nbytes
+            with _storage("keeping a part"):
+                return self._in_file(view)
         return None
 
-    def _new_stream(self, kind: str) -> Stream:
-        if kind == "memory":
-            return Stream(None)
-        with _storage("making its folder"):
-            self._folder.mkdir(parents=True, exist_ok=True)
+    def _in_file(self, view: memoryview) -> memoryview:
+        self._folder.mkdir(parents=True, exist_ok=True)
         self._files += 1
-        return Stream(self._folder / f"stream-{self._files}")
+        path = self._folder / f"piece-{self._files}"
+        path.write_bytes(view)
+        with path.open("rb") as file:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def remove(folder: Path) -> None:
