@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from harness.deriving.fields import mappings_at, text_at, value_at
-from harness.model.values import ReasonCode
+from harness.model.values import Outcome, ReasonCode
 
 Body = Mapping[str, object]
 
@@ -36,6 +36,7 @@ _FACTS: Final = (("subject", "identity"), ("environment", "device"), ("environme
 _PATH_SETS: Final = (("subject", "path_sets"), ("harness", "path_sets"))
 _OF_EVERY_RUN: Final = ("load", "memory_free", "mem_free", "temperature", "power")
 """Facts that begin like this change with every run."""
+_NOT_RUN: Final = frozenset({str(Outcome.NOT_RUN), str(Outcome.NOT_SUPPORTED), str(Outcome.EXCLUDED)})
 
 _REASONS: Final = (
     (("scenario.", "run.suite", "run.scales"), ReasonCode.SCENARIO_CHANGED),
@@ -64,6 +65,11 @@ def dropped_cells(old: Body, new: Body) -> tuple[str, ...]:
     """Return the cells that the earlier record has and the later one does not, in the order of the earlier."""
     kept = {cell.get("id") for cell in mappings_at(new, "cells")}
     return tuple(str(cell.get("id")) for cell in mappings_at(old, "cells") if cell.get("id") not in kept)
+
+
+def cells_run(body: Body) -> int:
+    """Return how many cells of a record ran to an outcome of their own."""
+    return sum(cell.get("outcome") not in _NOT_RUN for cell in mappings_at(body, "cells"))
 
 
 def reason_code(changed: Sequence[str]) -> ReasonCode:

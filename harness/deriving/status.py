@@ -3,25 +3,32 @@
 A body never changes; events do the talking. ``supersede`` names a successor, ``withdraw`` takes a record back,
 ``reinstate`` undoes either; ``waive`` and ``annotate`` change no state. Events are read in the order of their times,
 then ids.
+
+Two branches that are merged may contradict one another without a conflict of text. What counts is what was said since
+the last ``reinstate``: there a record is superseded once or withdrawn once, and has at most one successor that still
+holds. So every contradiction can be mended by further events, and none by taking one away.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from harness.deriving.changes import differs, dropped_cells
+from harness.deriving.changes import cells_run, differs, dropped_cells
 from harness.deriving.fields import text_at
 from harness.model.certificate import Event, Status
-from harness.model.values import CertificateState, Sha256
+from harness.model.values import CertificateState, Sha256, Verdict
 
 Body = Mapping[str, object]
 
 SUPERSEDE: Final = "supersede"
 WITHDRAW: Final = "withdraw"
 REINSTATE: Final = "reinstate"
-KINDS: Final = (SUPERSEDE, WITHDRAW, REINSTATE, "waive", "annotate")
+WAIVE: Final = "waive"
+ANNOTATE: Final = "annotate"
+KINDS: Final = (SUPERSEDE, WITHDRAW, REINSTATE, WAIVE, ANNOTATE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +40,7 @@ class LedgerProblem:
     id: str
     """Of the event, or of the certificate where no single event is at fault."""
     message: str
+    """Names both sides by their whole ids."""
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
@@ -61,6 +69,17 @@ def derive_status(certificate: str, events: Iterable[Event]) -> Status:
     )
 
 
+def open_events(certificate: str, events: Iterable[Event]) -> list[Event]:
+    """Return what took a certificate out of force and was not undone: its events since the last ``reinstate``."""
+    found: list[Event] = []
+    for event in in_order(event for event in events if event.target == certificate):
+        if event.kind == REINSTATE:
+            found = []
+        elif event.kind in (SUPERSEDE, WITHDRAW):
+            found.append(event)
+    return found
+
+
 def ledger_problems(bodies: Mapping[Sha256, Body], events: Sequence[Event]) -> list[LedgerProblem]:
     """Return every invariant that does not hold, events first, in their order.
 
@@ -68,90 +87,173 @@ def ledger_problems(bodies: Mapping[Sha256, Body], events: Sequence[Event]) -> l
         bodies: Id to body of every certificate.
         events: The whole ledger.
     """
-    problems = [problem for event in in_order(events) for problem in _event_problems(event, bodies)]
-    problems += _sequences(events)
-    problems += _circles(events)
-    problems += _several_current(bodies, events)
+    book = _Book.of(events)
+    problems = [problem for event in book.ordered for problem in _event_problems(event, bodies)]
+    problems += _sequences(book)
+    problems += _forks(book)
+    problems += _circles(book)
+    problems += _hidden_stops(bodies, book)
+    problems += _several_current(bodies, book)
     return problems
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Book:
+    """The ledger, indexed once."""
+
+    ordered: Sequence[Event]
+    by_target: Mapping[str, Sequence[Event]]
+    statuses: Mapping[str, Status] = field(default_factory=dict)
+    """Of every certificate that an event names as its target."""
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> _Book:
+        ordered = in_order(events)
+        by_target: dict[str, list[Event]] = defaultdict(list)
+        for event in ordered:
+            by_target[event.target].append(event)
+        statuses = {target: derive_status(target, own) for target, own in by_target.items()}
+        return cls(ordered=ordered, by_target=by_target, statuses=statuses)
+
+    def state(self, certificate: str) -> CertificateState:
+        """Return the state of any certificate; one without events is current."""
+        status = self.statuses.get(certificate)
+        return CertificateState.CURRENT if status is None else status.state
 
 
 def _event_problems(event: Event, bodies: Mapping[Sha256, Body]) -> Iterator[LedgerProblem]:
     if event.target not in bodies:
-        yield _problem("target_missing", event, f"there is no certificate {event.target}")
+        by = f", which {event.by} is said to replace" if event.by else ""
+        yield _problem("target_missing", event, f"there is no certificate {event.target}{by}")
         return
     if event.kind != SUPERSEDE:
         if event.by or event.differs or event.dropped_cells:
-            yield _problem("successor_not_allowed", event, f"a {event.kind} event names no successor")
+            yield _problem("successor_not_allowed", event, f"a {event.kind} event of {event.target} names a successor")
     elif event.by not in bodies:
-        yield _problem("successor_missing", event, f"there is no certificate {event.by or '(empty)'}")
+        message = f"there is no certificate {event.by or '(empty)'} to replace {event.target}"
+        yield _problem("successor_missing", event, message)
     elif event.by == event.target:
-        yield _problem("circle", event, "a certificate cannot supersede itself")
+        yield _problem("circle", event, f"certificate {event.target} cannot supersede itself, {event.by}")
     else:
         yield from _supersede_problems(event, bodies[event.target], bodies[Sha256(event.by)])
-    if event.created < text_at(bodies[event.target], "run", "created"):
-        yield _problem("too_early", event, f"was made at {event.created}, before its target's run")
+    began = text_at(bodies[event.target], "run", "created")
+    if event.created < began:
+        yield _problem("too_early", event, f"was made at {event.created}, before the run of {event.target} at {began}")
 
 
 def _supersede_problems(event: Event, old: Body, new: Body) -> Iterator[LedgerProblem]:
+    pair = f"target {event.target} and successor {event.by}"
     if old.get("claim_key") != new.get("claim_key"):
-        message = f"target has claim key {old.get('claim_key')}, successor {new.get('claim_key')}"
-        yield _problem("other_claim_key", event, message)
+        keys = f"claim keys {old.get('claim_key')} and {new.get('claim_key')}"
+        yield _problem("other_claim_key", event, f"{pair} have {keys}")
     if text_at(old, "environment", "machine") != text_at(new, "environment", "machine"):
-        yield _problem("other_machine", event, "another machine corroborates; it supersedes nothing")
+        message = f"{pair} are of two machines; another machine corroborates, it supersedes nothing"
+        yield _problem("other_machine", event, message)
     if text_at(new, "run", "created") < text_at(old, "run", "created"):
-        yield _problem("older_successor", event, "the successor's run is older than the target's")
+        yield _problem("older_successor", event, f"{pair}: the successor's run is the older one")
+    if _is_stop(old) and cells_run(new) < cells_run(old):
+        message = f"{pair}: the target is a stop over {cells_run(old)} cells, the successor ran {cells_run(new)}"
+        yield _problem("fewer_cells", event, message)
     if tuple(event.differs) != differs(old, new):
-        yield _problem("differs_wrong", event, f"must list {', '.join(differs(old, new)) or 'nothing'}")
+        message = f"{pair}: must list {', '.join(differs(old, new)) or 'nothing'}"
+        yield _problem("differs_wrong", event, message)
     if tuple(event.dropped_cells) != dropped_cells(old, new):
-        yield _problem("dropped_cells_wrong", event, f"must list {', '.join(dropped_cells(old, new)) or 'nothing'}")
+        message = f"{pair}: must list {', '.join(dropped_cells(old, new)) or 'nothing'}"
+        yield _problem("dropped_cells_wrong", event, message)
 
 
-def _sequences(events: Sequence[Event]) -> Iterator[LedgerProblem]:
-    """Walk the states of each certificate: what is not current is neither superseded nor withdrawn again."""
-    states: dict[str, str] = {}
-    for event in in_order(events):
-        before = states.get(event.target, "current")
-        if event.kind == SUPERSEDE and before != "current":
-            yield _problem("two_successors", event, f"supersedes a certificate that is {before} already")
-        if event.kind == WITHDRAW and before == "withdrawn":
-            yield _problem("withdrawn_twice", event, "withdraws a certificate that is withdrawn already")
-        if event.kind == REINSTATE and before == "current":
-            yield _problem("nothing_to_reinstate", event, "reinstates a certificate that is current")
-        if event.kind in _AFTER:
-            states[event.target] = _AFTER[event.kind]
+def _sequences(book: _Book) -> Iterator[LedgerProblem]:
+    """Walk what is open of each certificate: superseded and withdrawn exclude one another, and once is enough."""
+    for target, own in sorted(book.by_target.items()):
+        yield from _needless(target, own)
+        withdrawals: list[Event] = []
+        successions: list[Event] = []
+        for event in open_events(target, own):
+            yield from _second(event, withdrawals, successions)
+            (withdrawals if event.kind == WITHDRAW else successions).append(event)
 
 
-_AFTER: Final = {SUPERSEDE: "superseded", WITHDRAW: "withdrawn", REINSTATE: "current"}
+def _needless(target: str, own: Sequence[Event]) -> Iterator[LedgerProblem]:
+    current = True
+    for event in own:
+        if event.kind == REINSTATE and current:
+            yield _problem("nothing_to_reinstate", event, f"reinstates {target}, which is current")
+        if event.kind in (SUPERSEDE, WITHDRAW, REINSTATE):
+            current = event.kind == REINSTATE
 
 
-def _circles(events: Sequence[Event]) -> Iterator[LedgerProblem]:
+def _second(event: Event, withdrawals: Sequence[Event], successions: Sequence[Event]) -> Iterator[LedgerProblem]:
+    if event.kind == WITHDRAW and withdrawals:
+        message = f"withdraws {event.target}, which event {withdrawals[0].id} withdrew already"
+        yield _problem("withdrawn_twice", event, message)
+    elif event.kind == WITHDRAW and successions:
+        message = f"withdraws {event.target}, which {successions[0].by} superseded; the one excludes the other"
+        yield _problem("superseded_and_withdrawn", event, message)
+    elif event.kind == SUPERSEDE and withdrawals:
+        message = f"{event.by} supersedes {event.target}, which event {withdrawals[0].id} withdrew"
+        yield _problem("two_successors", event, f"{message}; withdrawn returns by reinstate only")
+    elif event.kind == SUPERSEDE and any(one.by == event.by for one in successions):
+        yield _problem("two_successors", event, f"{event.by} supersedes {event.target} a second time")
+
+
+def _forks(book: _Book) -> Iterator[LedgerProblem]:
+    """At most one successor of a certificate still holds. Two branches that ran again at once make two."""
+    for target, own in sorted(book.by_target.items()):
+        holding: dict[str, Event] = {}
+        for event in open_events(target, own):
+            if event.kind == SUPERSEDE and book.state(event.by) is CertificateState.CURRENT:
+                holding.setdefault(event.by, event)
+        first, *others = holding or ("",)
+        for other in others:
+            message = f"{target} has two successors that hold, {first} and {other}; let the newer supersede the older"
+            yield _problem("two_successors", holding[other], message)
+
+
+def _circles(book: _Book) -> Iterator[LedgerProblem]:
     """Follow live successors from every certificate; nobody may come back."""
-    targets = sorted({event.target for event in events})
-    successor = {target: derive_status(target, events).superseded_by for target in targets}
     reported: set[str] = set()
-    for start in targets:
-        seen: list[str] = []
+    for start in sorted(book.statuses):
+        seen: dict[str, None] = {}
         here: str = start
         while here and here not in seen and here not in reported:
-            seen.append(here)
-            here = successor.get(Sha256(here), "")
+            seen[here] = None
+            status = book.statuses.get(here)
+            here = "" if status is None else status.superseded_by
         if here and here in seen:
-            reported.update(seen)
-            yield LedgerProblem(code="circle", id=here, message=f"supersedes itself through {len(seen)} certificates")
+            path = list(seen)
+            round_trip = path[path.index(here) :]
+            through = f" through {', '.join(round_trip[1:3])}" if round_trip[1:] else ""
+            message = f"{here} supersedes itself{through}, in {len(round_trip)} steps"
+            yield LedgerProblem(code="circle", id=here, message=message)
+        reported.update(seen)
 
 
-def _several_current(bodies: Mapping[Sha256, Body], events: Sequence[Event]) -> Iterator[LedgerProblem]:
+def _hidden_stops(bodies: Mapping[Sha256, Body], book: _Book) -> Iterator[LedgerProblem]:
+    """A stop gives way to a record that stands, not to one that was taken back."""
+    for target, status in sorted(book.statuses.items()):
+        by = status.superseded_by
+        if not by or Sha256(target) not in bodies or not _is_stop(bodies[Sha256(target)]):
+            continue
+        if book.state(by) is CertificateState.WITHDRAWN:
+            message = f"is a stop, and its successor {by} was withdrawn; reinstate {target}"
+            yield LedgerProblem(code="stop_hidden", id=target, message=f"{target} {message}")
+
+
+def _several_current(bodies: Mapping[Sha256, Body], book: _Book) -> Iterator[LedgerProblem]:
     holders: dict[tuple[str, str], str] = {}
     for identity in sorted(bodies):
-        if derive_status(identity, events).state is not CertificateState.CURRENT:
+        if book.state(identity) is not CertificateState.CURRENT:
             continue
         body = bodies[identity]
         place = (str(body.get("claim_key")), text_at(body, "environment", "machine"))
         first = holders.setdefault(place, identity)
         if first != identity:
-            yield LedgerProblem(
-                code="two_current", id=identity, message=f"is current beside {first}, same claim key and machine"
-            )
+            message = f"{identity} is current beside {first}, same claim key and machine"
+            yield LedgerProblem(code="two_current", id=identity, message=message)
+
+
+def _is_stop(body: Body) -> bool:
+    return text_at(body, "decision", "overall") == Verdict.STOP
 
 
 def _problem(code: str, event: Event, message: str) -> LedgerProblem:

@@ -270,6 +270,13 @@ EXACT: list[tuple[str, str, Change, Outcome, str]] = [
         "observation_missing",
     ),
     ("no last look", "again", lambda e: e.without_point("warm", "again", Phase.END), ERROR, "observation_missing"),
+    (
+        "no last look in the reference",
+        "again",
+        lambda e: e.without_point("cold", "a", Phase.END),
+        ERROR,
+        "observation_missing",
+    ),
     ("no turn", "again", lambda e: e.without(_turn("warm", "again")), ERROR, "observation_missing"),
     (
         "no boundary in the reference",
