@@ -422,7 +422,7 @@ def _refused(what: str, wanted: RefusalCode, call: Callable[[], object]) -> None
     try:
         call()
     except RefusedError as refusal:
-        _require(refusal.code == wanted, f"{what} was refused as {refusal.code!r}; the word for it is {wanted!r}")
+        _require(refusal.code == wanted, f"{what} was refused as {refusal.code!r}; the word for it is {str(wanted)!r}")
     except LOST:
         raise
     except EngineError as error:

@@ -1,0 +1,94 @@
+"""Tell what an adapter must still do before scenarios can run on it: one row for each obligation.
+
+Each obligation is probed in a child process with engines of its own. A crash or a hang fails that obligation, with
+the reason; the rest goes on. Where one obligation rests on another that failed it is not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.commands.common import add_json, parse_options, show
+from harness.errors import ExitCode
+from harness.model.values import Outcome
+
+if TYPE_CHECKING:
+    from harness.engines.conformance import Finding
+    from harness.reporting.tables import Table
+
+EXAMPLE = "example: statecert conform torch --option arch=sliding"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Engine, device, preset, options, patience."""
+    parser.add_argument("engine", help="entry-point name of the adapter, like torch")
+    parser.add_argument("--device", default="best", help="best, cpu, cuda, cuda:1, mps (default: %(default)s)")
+    parser.add_argument("--preset", default="tiny", help="model preset of the engine (default: %(default)s)")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="KEY=VALUE", help="engine option; may be repeated"
+    )
+    parser.add_argument(
+        "--patience", type=float, default=300.0, metavar="SECONDS", help="a call that takes longer counts as hung"
+    )
+    parser.add_argument("--log", type=Path, metavar="DIR", help="keep what the engine prints in this folder")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Probe, print, 1 if an obligation is not met."""
+    with tempfile.TemporaryDirectory() as temporary:
+        findings = _findings(args, args.log or Path(temporary))
+    show(table(args.engine, findings), as_json=args.json)
+    failed = any(one.outcome is Outcome.FAIL for one in findings)
+    return ExitCode.FINDINGS if failed else ExitCode.GOOD
+
+
+def _findings(args: argparse.Namespace, folder: Path) -> Sequence[Finding]:
+    from harness.engines.conformance import conform
+    from harness.engines.host import EngineHost, HostOptions
+    from harness.engines.obligations import OBLIGATIONS
+    from harness.engines.process import Limits
+    from harness.model.target import Target
+
+    target = Target(
+        name=f"{args.engine}-{args.device}",
+        adapter=args.engine,
+        device=args.device,
+        options={"preset": args.preset, **parse_options(args.option)},
+    )
+    limits = Limits(open_s=max(600.0, args.patience), call_s=args.patience)
+    with EngineHost(target, folder, HostOptions(limits=limits)) as host:
+        return conform(host, OBLIGATIONS, None if args.json else _tell)
+
+
+def _tell(finding: Finding) -> None:
+    sys.stderr.write(f"{finding.obligation}: {finding.outcome}\n")
+    sys.stderr.flush()
+
+
+def table(engine: str, findings: Sequence[Finding]) -> Table:
+    """One row per obligation."""
+    from harness.reporting.tables import Column, Table
+
+    met = sum(one.outcome is Outcome.PASS for one in findings)
+    rows = [
+        {
+            "obligation": one.obligation,
+            "outcome": str(one.outcome),
+            "text": one.text,
+            **({"reason": one.reason} if one.reason else {}),
+        }
+        for one in findings
+    ]
+    columns = (
+        Column(key="obligation", header="obligation"),
+        Column(key="outcome", header="outcome"),
+        Column(key="text", header="what must hold"),
+        Column(key="reason", header="what to do"),
+    )
+    return Table(title=f"{engine}: {met} of {len(findings)} obligations met", columns=columns, rows=rows)

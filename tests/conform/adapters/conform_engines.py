@@ -1,0 +1,269 @@
+"""The starter engine, misbehaving in one way each."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from harness.adapters.starter import StarterAdapter, StarterEngine, StarterSession, State
+from harness.engines.interface import Begun, Identity, Options, StatePart
+from harness.errors import RefusedError
+from harness.model.values import Capability, Observability, RefusalCode
+
+
+class Variant(StarterAdapter):
+    """An adapter whose engine and session classes a subclass names."""
+
+    Engine: type[StarterEngine] = StarterEngine
+    Session: type[StarterSession] = StarterSession
+
+    def open(self, options: Options) -> StarterEngine:
+        plain = super().open(options)
+        engine = self.Engine(plain.options)
+        made = self.Session
+
+        def open_session(options: Options) -> StarterSession:
+            if options:
+                raise RefusedError(RefusalCode.UNSUPPORTED, "no session options")
+            engine.sessions.append(made(engine))
+            return engine.sessions[-1]
+
+        engine.open_session = open_session  # type: ignore[method-assign]
+        return engine
+
+
+class OddName(Variant):
+    class Engine(StarterEngine):
+        def identity(self) -> Identity:
+            return replace(super().identity(), model="My Model")
+
+
+class Tells(Variant):
+    class Engine(StarterEngine):
+        def identity(self) -> Identity:
+            return replace(super().identity(), facts={"library": "/home/someone/lib/engine.so"})
+
+
+class OtherEachTime(Variant):
+    class Engine(StarterEngine):
+        def identity(self) -> Identity:
+            return replace(super().identity(), facts={"opened_at": time.monotonic_ns()})
+
+
+class LowGrade(Variant):
+    class Engine(StarterEngine):
+        def identity(self) -> Identity:
+            return replace(super().identity(), observability=Observability.LOGITS)
+
+
+class MetaLast(Variant):
+    class Session(StarterSession):
+        def parts(self) -> Sequence[StatePart]:
+            return [*super().parts()[1:], super().parts()[0]]
+
+
+class MetaFrozen(Variant):
+    class Session(StarterSession):
+        def parts(self) -> Sequence[StatePart]:
+            meta, *others = super().parts()
+            return [replace(meta, data=bytes(16)), *others]
+
+
+class WrongSize(Variant):
+    class Session(StarterSession):
+        def parts(self) -> Sequence[StatePart]:
+            *others, last = super().parts()
+            return [*others, replace(last, shape=(5,))]
+
+
+class NameTwice(Variant):
+    class Session(StarterSession):
+        def parts(self) -> Sequence[StatePart]:
+            parts = super().parts()
+            return [*parts, parts[-1]]
+
+
+class Unrepeatable(Variant):
+    class Session(StarterSession):
+        draws = itertools.count()
+
+        def prefill(self, upto: int) -> int:
+            self.state.recurrent[3] ^= next(self.draws) % 251 + 1
+            return super().prefill(upto)
+
+
+class PartsComeAndGo(Variant):
+    class Session(StarterSession):
+        def parts(self) -> Sequence[StatePart]:
+            return super().parts() if self.state.position else super().parts()[:-1]
+
+
+class RewritesRows(Variant):
+    class Session(StarterSession):
+        def prefill(self, upto: int) -> int:
+            done = super().prefill(upto)
+            self.state.rows[5] = self.state.position & 255
+            return done
+
+
+class GrowsWhileFixed(Variant):
+    class Session(StarterSession):
+        def parts(self) -> Sequence[StatePart]:
+            meta, rows, recurrent = super().parts()
+            return [meta, replace(rows, stream="fixed"), recurrent]
+
+
+class SnapshotTouches(Variant):
+    class Session(StarterSession):
+        def snapshot(self) -> str:
+            self.state.recurrent[0] ^= 1
+            return super().snapshot()
+
+
+class HiddenState(Variant):
+    """Logits depend on something that neither parts nor snapshots hold."""
+
+    class Session(StarterSession):
+        hidden = 0
+
+        def prefill(self, upto: int) -> int:
+            before = self.state.position
+            done = super().prefill(upto)
+            self.hidden += sum(self.tokens[before:upto])
+            if self.state.logits:
+                self.state.logits[self.hidden % 64] ^= self.hidden & 255 | 1
+            return done
+
+        def reset(self) -> None:
+            super().reset()
+            self.hidden = 0
+
+
+class ForgetsRecurrent(Variant):
+    class Session(StarterSession):
+        def take(self, saved: State) -> Begun:
+            begun = super().take(saved)
+            self.state.recurrent[:] = bytes(16)
+            return begun
+
+
+class NoBytesCounted(Variant):
+    class Session(StarterSession):
+        def take(self, saved: State) -> Begun:
+            return replace(super().take(saved), restored_bytes=0)
+
+
+class ForwardsMore(Variant):
+    class Session(StarterSession):
+        def prefill(self, upto: int) -> int:
+            return super().prefill(upto) + 1
+
+
+class StoreStandsStill(Variant):
+    class Engine(StarterEngine):
+        def store(self) -> tuple[Sequence[Options], Mapping[str, int]]:
+            entries, counters = super().store()
+            return entries, {**counters, "captures": 0}
+
+
+class StoreMiscounts(Variant):
+    class Engine(StarterEngine):
+        def store(self) -> tuple[Sequence[Options], Mapping[str, int]]:
+            entries, counters = super().store()
+            return entries, {**counters, "stored_bytes": counters["stored_bytes"] + 8 * len(entries)}
+
+
+class RaisesKeyError(Variant):
+    class Session(StarterSession):
+        def restore(self, handle: str) -> Begun:
+            _ = self.engine.handles[handle]
+            return super().restore(handle)
+
+
+class WritesThenRefuses(Variant):
+    class Session(StarterSession):
+        def restore(self, handle: str) -> Begun:
+            self.state.recurrent[2] ^= 4
+            return super().restore(handle)
+
+
+class OtherWord(Variant):
+    class Session(StarterSession):
+        def decode(self, count: int, sampler: Mapping[str, int]) -> Sequence[int]:
+            if not self.state.logits:
+                raise RefusedError(RefusalCode.MISSING, "nothing there")
+            return super().decode(count, sampler)
+
+
+class TakesAnyOption(Variant):
+    def open(self, options: Options) -> StarterEngine:
+        return super().open({name: value for name, value in options.items() if name != "no_such_option"})
+
+
+class CannotSample(Variant):
+    def capabilities(self) -> frozenset[Capability]:
+        return super().capabilities() | {Capability.SAMPLING}
+
+
+class CorruptsNothing(Variant):
+    class Session(StarterSession):
+        def corrupt(self, part: str, byte: int, mask: int) -> None:
+            super().corrupt(part, byte, mask)
+            super().corrupt(part, byte, mask)
+
+
+class ReusesAbandoned(Variant):
+    class Session(StarterSession):
+        def abandon(self) -> None:
+            self.commit()
+
+
+class ResetKeepsState(Variant):
+    class Session(StarterSession):
+        def reset(self) -> None:
+            recurrent = self.state.recurrent
+            super().reset()
+            self.state.recurrent[:] = recurrent
+
+
+class CloseKeepsCaptures(Variant):
+    class Session(StarterSession):
+        def close(self) -> None:
+            """Keep everything."""
+
+
+class Crashes(Variant):
+    class Session(StarterSession):
+        def snapshot(self) -> str:
+            os._exit(7)
+
+
+class Hangs(Variant):
+    class Session(StarterSession):
+        def snapshot(self) -> str:
+            time.sleep(60)
+            return super().snapshot()
+
+
+class CannotOpen(Variant):
+    def open(self, options: Options) -> StarterEngine:
+        raise ValueError("no such weights")
+
+
+class TokensOnly(Variant):
+    """Declares nothing: shows tokens, and no more."""
+
+    class Engine(StarterEngine):
+        def identity(self) -> Identity:
+            return replace(super().identity(), observability=Observability.TOKENS)
+
+    def capabilities(self) -> frozenset[Capability]:
+        return frozenset()
+
+
+class Absent(Variant):
+    def devices(self) -> Sequence[tuple[str, str]]:
+        return [("moon", "no moon is up")]
