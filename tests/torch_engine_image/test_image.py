@@ -8,14 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from image_samples import (
-    IDENTITY,
-    PARTS,
-    description,
-    expectation,
-    image,
-    payload,
-)
 
 from harness.torch_engine.errors import CapacityError, SessionStateError, TorchEngineError, UnsupportedError
 from harness.torch_engine.image import (
@@ -30,6 +22,14 @@ from harness.torch_engine.image import (
     inspect,
     parts_of,
     validate,
+)
+from tests.torch_engine_image.image_samples import (
+    IDENTITY,
+    PARTS,
+    description,
+    expectation,
+    image,
+    payload,
 )
 
 GOLDEN = Path(__file__).parent / "golden"

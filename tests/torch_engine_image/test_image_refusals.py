@@ -11,7 +11,9 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from image_samples import (
+
+from harness.torch_engine.image import ImageError, inspect, validate
+from tests.torch_engine_image.image_samples import (
     ENTRY_FIELDS,
     FIELDS,
     IDENTITY,
@@ -25,8 +27,6 @@ from image_samples import (
     reseal,
     table_at,
 )
-
-from harness.torch_engine.image import ImageError, inspect, validate
 
 CODES = {"short_buffer", "format", "identity", "kv_mode", "capacity", "unsupported", "state"}
 BIG64, BIG32 = (1 << 64) - 1, (1 << 32) - 1

@@ -1,7 +1,7 @@
 """Kills a process at random points of a publish and looks at what it left.
 
-``python tests/torch_engine_store/kill_rounds.py --rounds 200`` is the campaign; a test runs 20.
-A round: a child opens the folder, stores chains of links as fast as it can and says each one that
+``python -m tests.torch_engine_store.kill_rounds --rounds 200`` is the campaign; a test runs 20.
+A round: a child, forked from a launcher, opens the folder, stores chains of links as fast as it can and says each one that
 it has stored; after a random time it is killed. Then the folder must open, every link that was said
 to be stored must load exactly, every other one that is offered too, and nothing temporary is left.
 """
@@ -9,19 +9,26 @@ to be stored must load exactly, every other one that is offered too, and nothing
 from __future__ import annotations
 
 import argparse
+import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-
-from store_samples import BUILD, stream
+from typing import IO
 
 from harness.torch_engine.keys import CacheKey
 from harness.torch_engine.store import DiskStore, Record, Section, SectionKind
+from tests.torch_engine_store.store_samples import BUILD, stream
 
+ROOT = Path(__file__).parents[2]
+MODULE = "tests.torch_engine_store.kill_rounds"
 BUDGET = 1 << 28
 DEPTH = 4
 ROW_BYTES = 1 << 12
@@ -59,9 +66,9 @@ def open_folder(folder: Path) -> DiskStore:
 
 
 def store_forever(folder: Path, tree: int) -> None:
-    """The child: says ``ready``, then each link once it is stored."""
+    """The child: says ``ready`` and its id, then each link once it is stored."""
     with open_folder(folder) as store:
-        print("ready", flush=True)
+        print("ready", os.getpid(), flush=True)
         while True:
             for depth in range(1, DEPTH + 1):
                 record = link(tree, depth)
@@ -70,18 +77,44 @@ def store_forever(folder: Path, tree: int) -> None:
             tree += 1
 
 
-def one_round(folder: Path, tree: int, wait_s: float) -> list[tuple[int, int]]:
-    """Run a child, kill it; the links that it said it had stored."""
-    command = [sys.executable, __file__, "--child", str(folder), "--tree", str(tree)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        if child.stdout.readline() != "ready\n":
-            raise AssertionError("the child did not open the folder")
+def launch(folder: Path) -> None:
+    """The launcher: a child for every line it reads, whose end it reports. It has loaded all modules."""
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            store_forever(folder, int(line))
+        os.waitpid(child, 0)
+        print("dead", flush=True)
+
+
+@contextmanager
+def launcher(folder: Path) -> Iterator[Launcher]:
+    """A running launcher."""
+    command = [sys.executable, "-m", MODULE, "--launch", str(folder)]
+    pipes = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipes, stdout=pipes, text=True, cwd=ROOT) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield Launcher(to=process.stdin, of=process.stdout)
+        process.stdin.close()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Launcher:
+    """The two ends of a launcher."""
+
+    to: IO[str]
+    of: IO[str]
+
+    def one_round(self, tree: int, wait_s: float) -> list[tuple[int, int]]:
+        """Have a child started, kill it; the links that it said it had stored."""
+        print(tree, file=self.to, flush=True)
+        word, pid = self.of.readline().split()
+        assert word == "ready"
         time.sleep(wait_s)
-        child.kill()
-        lines = child.stdout.read().splitlines()
-    pairs = (line.split() for line in lines if len(line.split()) == 2)
-    return [(int(first), int(second)) for first, second in pairs]
+        os.kill(int(pid), signal.SIGKILL)
+        lines = list(iter(self.of.readline, "dead\n"))
+        return [(int(first), int(second)) for first, second in (line.split() for line in lines)]
 
 
 def check(folder: Path, stored: list[tuple[int, int]], chooser: random.Random) -> Counter[str]:
@@ -125,12 +158,13 @@ def run_rounds(folder: Path, *, rounds: int, seed: int, longest_s: float = 0.04)
     chooser = random.Random(seed)
     total: Counter[str] = Counter()
     stored: list[tuple[int, int]] = []
-    for _ in range(rounds):
-        tree = max((tree for tree, _ in stored), default=0) + 2
-        stored += one_round(folder, tree, chooser.uniform(0, longest_s))
-        found = check(folder, stored, chooser)
-        total["links"] = found.pop("links")
-        total += found
+    with launcher(folder) as running:
+        for _ in range(rounds):
+            tree = max((tree for tree, _ in stored), default=0) + 2
+            stored += running.one_round(tree, chooser.uniform(0, longest_s))
+            found = check(folder, stored, chooser)
+            total["links"] = found.pop("links")
+            total += found
     return total
 
 
@@ -138,11 +172,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--tree", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--launch", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.child is not None:
-        store_forever(options.child, options.tree)
+    if options.launch is not None:
+        launch(options.launch)
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         found = run_rounds(Path(folder), rounds=options.rounds, seed=options.seed)
     print(", ".join(f"{name} {number}" for name, number in sorted(found.items())))

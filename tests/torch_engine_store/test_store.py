@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from store_samples import BUDGET, CUT, DOMAIN, exact, fill, key, open_store, path_of, payload, record
 
 from harness.torch_engine.store import DiskStore, Section, SectionKind
 from harness.torch_engine.store_files import StoreFolder
@@ -22,6 +21,18 @@ from harness.torch_engine.store_record import (
     StoreError,
     StoreFolderError,
     StoreLockedError,
+)
+from tests.torch_engine_store.store_samples import (
+    BUDGET,
+    CUT,
+    DOMAIN,
+    exact,
+    fill,
+    key,
+    open_store,
+    path_of,
+    payload,
+    record,
 )
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from store_samples import (
+
+from harness.torch_engine.store_header import PAGE, PREFIX, header_length, parse_header
+from harness.torch_engine.store_record import LinkCorruptError, LinkMissingError, RecordFormatError
+from tests.torch_engine_store.store_samples import (
     BUDGET,
     CUT,
     DOMAIN,
@@ -28,9 +31,6 @@ from store_samples import (
     record,
     reseal,
 )
-
-from harness.torch_engine.store_header import PAGE, PREFIX, header_length, parse_header
-from harness.torch_engine.store_record import LinkCorruptError, LinkMissingError, RecordFormatError
 
 BIG64, BIG32 = (1 << 64) - 1, (1 << 32) - 1
 

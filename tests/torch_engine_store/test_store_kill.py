@@ -8,15 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from kill_rounds import run_rounds
-from store_samples import CUT, exact, fill, key, open_store, record
+
+from tests.torch_engine_store.kill_rounds import ROOT, run_rounds
+from tests.torch_engine_store.store_samples import CUT, exact, fill, key, open_store, record
 
 DYING = """
 import os, pathlib, signal, sys
-sys.path.insert(0, sys.argv[3])
 from harness.torch_engine import store_files
 from harness.torch_engine.store import DiskStore
-from store_samples import BUILD, BUDGET, CUT, payload, record
+from tests.torch_engine_store.store_samples import BUILD, BUDGET, CUT, payload, record
 
 step, when = sys.argv[2].split()
 
@@ -62,9 +62,8 @@ def test_a_killed_publisher_never_leaves_a_torn_link(tmp_path: Path) -> None:
 def test_a_death_at_any_step_of_a_publish_leaves_all_or_nothing(tmp_path: Path, step: str, published: bool) -> None:
     with open_store(tmp_path) as store:
         fill(store, 1)
-    helpers = str(Path(__file__).parent)
 
-    died = subprocess.run([sys.executable, "-c", DYING, str(tmp_path), step, helpers], check=False)
+    died = subprocess.run([sys.executable, "-c", DYING, str(tmp_path), step], check=False, cwd=ROOT)
 
     assert died.returncode == -signal.SIGKILL
     with open_store(tmp_path) as store:
