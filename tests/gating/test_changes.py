@@ -20,7 +20,7 @@ from harness.model.values import ReasonCode
 from harness.wire import canonical
 from tests.gating.fixtures import KEY, ids, only, the_event, the_evidence, valid
 
-FLIPS = int(os.environ.get("STATECERT_FLIPS", "200"))
+FLIPS = int(os.environ.get("STATECERT_FLIPS", "150"))
 """Flips in a file that is too long for all of them; more by environment, when there is time."""
 
 

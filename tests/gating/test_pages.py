@@ -29,8 +29,8 @@ def test_every_kind_of_event_is_told_alike(tmp_path: Path) -> None:
     first, second, _ = ids(tmp_path)
     withdraw(tmp_path, second, ReasonCode.HARNESS_BUG, "2026-02-01T00:00:00Z")
     reinstate(tmp_path, first, ReasonCode.RECORD_ERROR, "2026-02-02T00:00:00Z")
-    for kind in ("waive", "annotate"):
-        add_event(tmp_path, kind=kind, target=first, created="2026-02-03T00:00:00Z")
+    add_event(tmp_path, kind="waive", target=first, created="2026-02-03T00:00:00Z", rule="CG601")
+    add_event(tmp_path, kind="annotate", target=first, created="2026-02-03T00:00:00Z", note="seen by the lab")
 
     report = gate([tmp_path])
 
