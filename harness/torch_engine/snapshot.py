@@ -9,7 +9,6 @@ A chain root → leaf restores a state: the leaf's fixed parts and every link's 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -93,11 +92,17 @@ class Snapshot:
         """Fixed parts, then segments, in the order of the arena."""
         return (*self.fixed, *self.segments)
 
-    def rows_as(self, dtypes: tuple[torch.dtype, ...]) -> list[Tensor]:
-        """Each segment's rows as a flat view with an element type."""
-        if dtypes not in self.views:
-            self.views[dtypes] = split_arena(self.arena, self.segments, dtypes)
-        return self.views[dtypes]
+    def rows_as(self, rows: tuple[tuple[torch.dtype, torch.Size], ...]) -> list[Tensor]:
+        """Each segment's rows as a view (rows, *row shape).
+
+        Args:
+            rows: element type and row shape of each stream.
+        """
+        if rows not in self.views:
+            flat = split_arena(self.arena, self.segments, [dtype for dtype, _ in rows])
+            pairs = zip(flat, rows, self.segments, strict=True)
+            self.views[rows] = [view.view(s.stop - s.start, *shape) for view, (_, shape), s in pairs]
+        return self.views[rows]
 
     def ends(self) -> tuple[int, ...]:
         """Rows of each stream below which a child need not copy."""
@@ -175,7 +180,7 @@ class Snapshotter:
         fixed, segments = self.pieces(layout, starts)
         arena = self.allocate(self._arena_bytes(fixed, segments), self.device(layout))
         snapshot = Snapshot(fixed=fixed, segments=segments, meta=meta, arena=arena)
-        pairs = self.fixed_pairs(snapshot, layout) + self.row_pairs([snapshot], layout)
+        pairs = self.fixed_pairs(snapshot, layout) + self.row_pairs(snapshot, layout)
         self.copy([(stored, live) for live, stored in pairs])
         return snapshot
 
@@ -193,7 +198,9 @@ class Snapshotter:
             LayoutError: a part or link does not fit; nothing was touched.
         """
         self.validate(chain, layout)
-        pairs = self.fixed_pairs(chain[-1], layout) + self.row_pairs(chain, layout)
+        pairs = self.fixed_pairs(chain[-1], layout)
+        for link in chain:
+            pairs += self.row_pairs(link, layout)
         self.copy(pairs)
         return sum(live.numel() * live.element_size() for live, _ in pairs)
 
@@ -268,23 +275,16 @@ class Snapshotter:
         return tuple(fixed), tuple(segments)
 
     def fixed_pairs(self, snapshot: Snapshot, layout: StateLayout) -> list[Pair]:
-        """(live, stored), both flat, for every fixed part."""
+        """(live, stored) of one shape for every fixed part."""
         stored = split_arena(snapshot.arena, snapshot.fixed, [part.tensor.dtype for part in layout.fixed])
-        pairs = zip((part.tensor.view(-1) for part in layout.fixed), stored, strict=True)
-        return [(live, copy) for live, copy in pairs if live.numel()]
+        pairs = zip((part.tensor for part in layout.fixed), stored, strict=True)
+        return [(live, copy.view(live.shape)) for live, copy in pairs if live.numel()]
 
-    def row_pairs(self, chain: Sequence[Snapshot], layout: StateLayout) -> list[Pair]:
-        """(live, stored), both flat, for every segment of every link that holds rows, root first."""
-        dtypes = tuple(stream.tensor.dtype for stream in layout.rows)
-        stored = [link.rows_as(dtypes) for link in chain]
-        pairs: list[Pair] = []
-        for i, stream in enumerate(layout.rows):
-            width, first = math.prod(stream.tensor.shape[1:]), chain[0].segments[i].start
-            sizes = [(link.segments[i].stop - link.segments[i].start) * width for link in chain]
-            live = stream.tensor.view(-1)[first * width : first * width + sum(sizes)]
-            held = zip(live.split_with_sizes(sizes), (rows[i] for rows in stored), sizes, strict=True)
-            pairs += [(to, copy) for to, copy, size in held if size]
-        return pairs
+    def row_pairs(self, snapshot: Snapshot, layout: StateLayout) -> list[Pair]:
+        """(live, stored) of one shape for every segment of one link that holds rows."""
+        stored = snapshot.rows_as(tuple((r.tensor.dtype, r.tensor.shape[1:]) for r in layout.rows))
+        spans = zip(layout.rows, snapshot.segments, stored, strict=True)
+        return [(r.tensor[s.start : s.stop], copy) for r, s, copy in spans if s.stop > s.start]
 
     def allocate(self, size: int, device: torch.device) -> Tensor:
         """Memory for one arena: (size,) u8, contents undefined."""

@@ -71,20 +71,19 @@ class ConvKeptBack(_Without):
 class PooledRowsMissing(Snapshotter):
     """Restores no pooled index row of one layer."""
 
-    def row_pairs(self, chain: Sequence[Snapshot], layout: StateLayout) -> list[Pair]:
+    def row_pairs(self, snapshot: Snapshot, layout: StateLayout) -> list[Pair]:
         pooled = layout.part("layer1.index_pooled").tensor.data_ptr()
         end = pooled + layout.part("layer1.index_pooled").tensor.nbytes
-        return [p for p in super().row_pairs(chain, layout) if not pooled <= p[0].data_ptr() < end]
+        return [p for p in super().row_pairs(snapshot, layout) if not pooled <= p[0].data_ptr() < end]
 
 
 class OneRowTooFew(Snapshotter):
     """Forgets the last row of the last stream."""
 
-    def row_pairs(self, chain: Sequence[Snapshot], layout: StateLayout) -> list[Pair]:
-        pairs = super().row_pairs(chain, layout)
+    def row_pairs(self, snapshot: Snapshot, layout: StateLayout) -> list[Pair]:
+        pairs = super().row_pairs(snapshot, layout)
         live, stored = pairs[-1]
-        width = layout.rows[-1].tensor.shape[1]
-        return [*pairs[:-1], (live[:-width], stored[:-width])]
+        return [*pairs[:-1], (live[:-1], stored[:-1])]
 
 
 class NothingCopied(Snapshotter):

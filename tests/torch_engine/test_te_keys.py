@@ -6,7 +6,7 @@ import hashlib
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.torch_engine import SessionOptions, TorchEngine
@@ -32,6 +32,7 @@ def test_a_fingerprint_is_the_first_eight_bytes_of_sha256_over_u32_tokens() -> N
     assert found == int.from_bytes(digest[:8], "little")
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 511), max_size=40), st.sets(st.integers(0, 40)))
 def test_one_pass_gives_the_same_fingerprints_as_one_by_one(prompt: list[int], cuts: set[int]) -> None:
     inside = sorted(cut for cut in cuts if cut <= len(prompt))
@@ -75,6 +76,7 @@ def test_turn_ends_respect_both_limits() -> None:
     assert cuts == (20, 30)
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([1, 7]), max_size=300), st.integers(0, 300), st.integers(0, 400))
 def test_cuts_of_a_part_are_the_cuts_of_the_whole_in_that_part(prompt: list[int], after: int, up_to: int) -> None:
     schedule = Schedule(chunk=64, turn_token=7)

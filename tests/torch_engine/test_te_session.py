@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -546,15 +545,6 @@ def test_the_generator_continues_its_stream_and_starts_over_for_another_seed() -
 
     assert third not in first
     assert [rng.draw(), rng.draw(), rng.draw()] == [*first, third]
-
-
-def test_opening_an_engine_and_a_session_again_is_quick() -> None:
-    TorchEngine(options()).open_session()
-
-    start = time.perf_counter()
-    TorchEngine(options()).open_session()
-
-    assert time.perf_counter() - start < 0.2
 
 
 def test_a_subclass_can_put_its_own_classes_in_place() -> None:
