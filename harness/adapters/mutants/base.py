@@ -1,0 +1,93 @@
+"""What every mutant is made of: the torch engine with one class substituted, and the check that must stop it.
+
+Faults are planted by subclasses only. Nothing is patched, so one process can run one mutant after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from harness.adapters.torch_adapter import TorchAdapter
+from harness.torch_engine.buffers import SessionBuffers
+from harness.torch_engine.cache import SessionCache
+from harness.torch_engine.engine import TorchEngine
+from harness.torch_engine.session import TorchSession
+from harness.torch_engine.snapshot import Snapshotter
+
+FACT: Final = "mutant."
+"""What the facts begin with in which a mutant says what it is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stop:
+    """The check that must fail, and where it must find the fault."""
+
+    scenario: str
+    check: str
+    cell: Mapping[str, str | int] = field(default_factory=dict)
+    """Labels of axes besides the scale; together with the default suite's scale they name one cell."""
+    part: str = ""
+    """Name or family of the first part that differs; empty: the check is not about parts."""
+    phase: str = ""
+    """Phase of that difference; empty: any."""
+    reason: str = ""
+    """Reason code of the failure; needed where the fault is that the engine refuses."""
+
+    def facts(self) -> dict[str, str]:
+        """Return the fields as facts of an identity."""
+        cell = ",".join(f"{name}={label}" for name, label in self.cell.items())
+        plain = {"scenario": self.scenario, "check": self.check, "cell": cell, "part": self.part}
+        return {f"{FACT}{key}": value for key, value in (plain | {"phase": self.phase, "reason": self.reason}).items()}
+
+
+class _Telling(TorchEngine):
+    """Says in its identity which mutant it is."""
+
+    told: ClassVar[Mapping[str, str]] = {}
+
+    def identity(self) -> dict[str, str | int]:
+        """Facts of the engine, then those of the fault."""
+        return {**super().identity(), **self.told}
+
+
+class Mutant(TorchAdapter):
+    """An engine with one planted fault. A subclass names it, and gives the class that carries the fault."""
+
+    mutant_id: ClassVar[str] = ""
+    """``Kxx.slug``, also the name of the entry point."""
+    stopped_by: ClassVar[Stop]
+    engine: ClassVar[type[TorchEngine]] = TorchEngine
+    cache: ClassVar[type[SessionCache]] = SessionCache
+    session: ClassVar[type[TorchSession]] = TorchSession
+    buffers: ClassVar[type[SessionBuffers]] = SessionBuffers
+    snapshotter: ClassVar[type[Snapshotter]] = Snapshotter
+    path_sets: Mapping[str, Sequence[str]] = {
+        **TorchAdapter.path_sets,
+        "mutants": ("harness.adapters.mutants:*.py",),
+    }
+
+    def __init_subclass__(cls) -> None:
+        """Make the engine class of the mutant."""
+        super().__init_subclass__()
+        cls.name = f"mutant-{cls.mutant_id.lower()}"
+        cls.engine_class = _planted(cls)
+
+    @classmethod
+    def fault(cls) -> str:
+        """Return what is wrong, in one line."""
+        return (cls.__doc__ or "").strip().splitlines()[0]
+
+
+def _planted(mutant: type[Mutant]) -> type[TorchEngine]:
+    class Planted(_Telling, mutant.engine):  # type: ignore[name-defined,misc] # the base is chosen per mutant
+        """The engine of one mutant."""
+
+        told: ClassVar[Mapping[str, str]] = {f"{FACT}fault": mutant.fault(), **mutant.stopped_by.facts()}
+        cache_class = mutant.cache
+        session_class = mutant.session
+        buffers_class = mutant.buffers
+        snapshotter_class = mutant.snapshotter
+
+    return Planted

@@ -1,0 +1,107 @@
+"""K01: attention rows and recurrent state no longer describe the same text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.adapters.mutants.base import Mutant, Stop
+from harness.adapters.mutants.tools import names, restore_without
+from harness.torch_engine.buffers import SessionBuffers
+from harness.torch_engine.handles import SavedSession
+from harness.torch_engine.models.delta import DeltaState
+from harness.torch_engine.session import TorchSession
+from harness.torch_engine.snapshot import Snapshot, Snapshotter
+from harness.torch_engine.state import StateLayout
+
+
+class _RecurrentKept(Snapshotter):
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        return restore_without(self, chain, layout, names(layout, "recurrent"))
+
+
+class RecurrentKept(Mutant):
+    """A restore brings the attention rows back and leaves the recurrent state as the session has it."""
+
+    mutant_id = "K01.recurrent-kept"
+    stopped_by = Stop(scenario="A01", cell={"arch": "hybrid"}, check="again", part="layer0.recurrent", phase="restored")
+    snapshotter = _RecurrentKept
+
+
+class _ConvZeroed(Snapshotter):
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        copied = super().restore(chain, layout)
+        for part in layout.fixed:
+            if part.family == "conv":
+                part.tensor.zero_()
+        return copied
+
+
+class ConvZeroed(Mutant):
+    """A restore starts the short convolution anew, with an empty window."""
+
+    mutant_id = "K01.conv-zeroed"
+    stopped_by = Stop(scenario="A01", cell={"arch": "recurrent"}, check="again", part="conv", phase="restored")
+    snapshotter = _ConvZeroed
+
+
+class _HandleRecurrentKept(TorchSession):
+    def restore_parts(self, saved: SavedSession, layout: StateLayout) -> None:
+        restore_without(self.snapshotter, [saved.snapshot], layout, names(layout, "recurrent"))
+
+
+class HandleRecurrentKept(Mutant):
+    """Going back to a saved session rewinds the attention rows only; the recurrent state stays in the future."""
+
+    mutant_id = "K01.handle-recurrent-kept"
+    stopped_by = Stop(scenario="A03", cell={"arch": "hybrid"}, check="came-back", part="recurrent", phase="seen")
+    session = _HandleRecurrentKept
+
+
+class _FixedOfParent(Snapshotter):
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        copied = super().restore(chain, layout)
+        self.copy(self.fixed_pairs(chain[-2:][0], layout))
+        return copied
+
+
+class FixedOfParent(Mutant):
+    """A chain restores the rows of its leaf and the recurrent state of the link before it."""
+
+    mutant_id = "K01.fixed-of-parent"
+    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="again", part="recurrent", phase="restored")
+    snapshotter = _FixedOfParent
+
+
+class _LayersSwapped(Snapshotter):
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        copied = super().restore(chain, layout)
+        states = [part.tensor for part in layout.fixed if part.family == "recurrent"]
+        if states:
+            kept = states[0].clone()
+            states[0].copy_(states[-1])
+            states[-1].copy_(kept)
+        return copied
+
+
+class LayersSwapped(Mutant):
+    """Recurrent states of equal shape are put back into each other's layers."""
+
+    mutant_id = "K01.layers-swapped"
+    stopped_by = Stop(scenario="A02", check="warm-a2", part="layer0.recurrent", phase="restored")
+    snapshotter = _LayersSwapped
+
+
+class _ConvSurvives(SessionBuffers):
+    def reset(self) -> None:
+        windows = [(state, state.conv.clone()) for state in self.layers if isinstance(state, DeltaState)]
+        super().reset()
+        for state, conv in windows:
+            state.conv.copy_(conv)
+
+
+class ResetKeepsConv(Mutant):
+    """A new prompt in a used session begins with the convolution window of the prompt before."""
+
+    mutant_id = "K01.reset-keeps-conv"
+    stopped_by = Stop(scenario="A02", check="off-b", part="recurrent", phase="prefilled")
+    buffers = _ConvSurvives

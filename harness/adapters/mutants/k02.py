@@ -1,0 +1,177 @@
+"""K02: key, count and state position differ by a few tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.adapters.mutants.base import Mutant, Stop
+from harness.adapters.mutants.tools import restore_fewer_rows
+from harness.torch_engine.cache import SessionCache
+from harness.torch_engine.cache_types import CachePlan, Turn
+from harness.torch_engine.engine import TorchEngine
+from harness.torch_engine.handles import SessionHandle
+from harness.torch_engine.keys import Tokens
+from harness.torch_engine.metadata import decode_metadata
+from harness.torch_engine.options import SessionOptions
+from harness.torch_engine.session import TorchSession
+from harness.torch_engine.snapshot import Snapshot, Snapshotter
+from harness.torch_engine.state import StateLayout
+
+
+class _RowShort(Snapshotter):
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        return restore_fewer_rows(self, chain, layout, lambda part, rows: rows - (part.family == "kv" and rows > 0))
+
+
+class RowShort(Mutant):
+    """The last K and V row of a chain is not copied back, one too few."""
+
+    mutant_id = "K02.row-short"
+    stopped_by = Stop(scenario="B01", cell={"arch": "attention"}, check="again", part="kv", phase="restored")
+    snapshotter = _RowShort
+
+
+class _HandlePositionHigh(TorchSession):
+    def restore(self, handle: SessionHandle) -> None:
+        super().restore(handle)
+        self.position += 1
+
+
+class HandlePositionHigh(Mutant):
+    """A restored session counts the last sampled token twice and goes on one position too high."""
+
+    mutant_id = "K02.handle-position-high"
+    stopped_by = Stop(scenario="A16", cell={"at": "odd"}, check="came-back", part="meta", phase="seen")
+    session = _HandlePositionHigh
+
+
+class _RotatedOneOn(TorchSession):
+    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
+        super().__init__(engine, options)
+        self._shift = 0
+
+    def reset(self) -> None:
+        super().reset()
+        self._shift = 0
+
+    def finish_restore(self, meta: bytes) -> None:
+        super().finish_restore(meta)
+        self._shift = 1
+
+    def forward(self, tokens: npt.NDArray[np.int32], *, last: bool) -> None:
+        self.position += self._shift
+        super().forward(tokens, last=last)
+        self.position -= self._shift
+
+
+class ForwardOneOn(Mutant):
+    """After a restore the next tokens are forwarded at positions that are one too high; the counts stay right."""
+
+    mutant_id = "K02.forward-one-on"
+    stopped_by = Stop(scenario="A01", cell={"arch": "hybrid"}, check="again", part="recurrent", phase="prefilled")
+    session = _RotatedOneOn
+
+
+class _PlanWhole(SessionCache):
+    def plan(self, turn: Turn, prompt: Tokens) -> CachePlan:
+        return super().plan(turn, np.append(np.asarray(prompt, dtype=np.int32), np.int32(0)))
+
+
+class _StaleLogits(TorchSession):
+    def begin(self, prompt: Sequence[int], use_cache: bool) -> int:  # noqa: FBT001 - the engine's signature
+        cached = super().begin(prompt, use_cache)
+        self.logits_valid = self.logits_valid or cached == len(prompt)
+        return cached
+
+
+class PlanWholePrompt(Mutant):
+    """A prompt of a stored length is served whole from the cache, and answered with the logits that lie there."""
+
+    mutant_id = "K02.plan-whole-prompt"
+    stopped_by = Stop(scenario="C02", check="cached-2")
+    cache = _PlanWhole
+    session = _StaleLogits
+
+
+class _CapturesLate(TorchSession):
+    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
+        self._owed: list[int] = []
+        super().__init__(engine, options)
+
+    def at_boundary(self, position: int) -> None:
+        if self._armed and position < len(self._prompt):
+            self._owed.append(position)
+
+    def commit(self) -> int:
+        present = decode_metadata(self.metadata())
+        for position in self._owed:
+            lengths = self.buffers.lengths_at(position)
+            layout = self.buffers.layout("prefix", lengths)
+            meta = replace(present, position=position, layers=lengths, logits_valid=False)
+            self.cache.capture(self.turn, self._prompt, position, layout, meta.encode())
+        self._owed.clear()
+        return super().commit()
+
+    def abandon(self) -> int:
+        self._owed.clear()
+        return super().abandon()
+
+
+class TailFiledEarly(Mutant):
+    """Captures are taken when the turn ends, so the recurrent state of the prompt's end lies under each boundary."""
+
+    mutant_id = "K02.tail-filed-early"
+    stopped_by = Stop(scenario="A01", cell={"arch": "hybrid"}, check="again", part="recurrent", phase="restored")
+    session = _CapturesLate
+
+
+class _PositionLow(TorchSession):
+    def finish_restore(self, meta: bytes) -> None:
+        super().finish_restore(meta)
+        self.position -= 1
+
+
+class PositionLow(Mutant):
+    """A restored prefix is taken for one token shorter, so its last token is forwarded a second time."""
+
+    mutant_id = "K02.position-low"
+    stopped_by = Stop(scenario="A01", cell={"arch": "attention"}, check="again-cached", reason="tokens_unaccounted")
+    session = _PositionLow
+
+
+class _HistoryShort(TorchSession):
+    def finish_restore(self, meta: bytes) -> None:
+        decoded = decode_metadata(meta)
+        self.buffers.history_rows = 0
+        self.buffers.remember(self._prompt[: decoded.position - 1])
+        self.take_over(decoded)
+
+
+class HistoryShort(Mutant):
+    """The token history of a restored prefix lacks its last token; its count is right."""
+
+    mutant_id = "K02.history-short"
+    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="again", part="sampler", phase="restored")
+    session = _HistoryShort
+
+
+class _LinksShifted(Snapshotter):
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        copied = super().restore(chain, layout)
+        for link in chain[1:]:
+            for stream, span in zip(layout.rows, link.segments, strict=True):
+                if stream.family == "kv" and span.nbytes:
+                    stream.tensor[span.start - 1 : span.stop - 1] = stream.tensor[span.start : span.stop].clone()
+        return copied
+
+
+class LinkShifted(Mutant):
+    """Rows of every link after the first land one row too low: the start of a delta is taken for a count."""
+
+    mutant_id = "K02.link-shifted"
+    stopped_by = Stop(scenario="B01", cell={"arch": "attention"}, check="again", part="kv", phase="restored")
+    snapshotter = _LinksShifted

@@ -1,0 +1,137 @@
+"""K03: something is missing from the image."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from harness.adapters.mutants.base import Mutant, Stop
+from harness.adapters.mutants.tools import layout_without, names, restore_without
+from harness.torch_engine.buffers import Lengths, Scope, SessionBuffers
+from harness.torch_engine.handles import SavedSession
+from harness.torch_engine.metadata import Metadata
+from harness.torch_engine.session import TorchSession
+from harness.torch_engine.state import StateLayout
+
+
+class _PrefixWithout(SessionBuffers):
+    def left_out(self, layout: StateLayout) -> Collection[str]:
+        """Names of the parts that a boundary snapshot does not hold."""
+        raise NotImplementedError
+
+    def layout(self, scope: Scope, lengths: Lengths | None = None, history_rows: int | None = None) -> StateLayout:
+        whole = super().layout(scope, lengths, history_rows)
+        return whole if scope == "session" else layout_without(whole, self.left_out(whole))
+
+
+class _PooledMissing(_PrefixWithout):
+    def left_out(self, layout: StateLayout) -> Collection[str]:
+        return {part.name for part in layout.rows if part.name.endswith(".index_pooled")}
+
+
+class PooledMissing(Mutant):
+    """Snapshots hold K, V and the raw index keys, but not the pooled index rows."""
+
+    mutant_id = "K03.pooled-missing"
+    stopped_by = Stop(
+        scenario="B01", cell={"arch": "attention"}, check="again", part="layer0.index_pooled", phase="restored"
+    )
+    buffers = _PooledMissing
+
+
+class _RawMissing(_PrefixWithout):
+    def left_out(self, layout: StateLayout) -> Collection[str]:
+        return {part.name for part in layout.rows if part.name.endswith(".index_raw")}
+
+
+class RawMissing(Mutant):
+    """Snapshots hold the pooled index rows, but not the raw keys that the next pooled row is made of."""
+
+    mutant_id = "K03.raw-missing"
+    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="again", part="layer1.index_raw", phase="restored")
+    buffers = _RawMissing
+
+
+class _LayerMissing(_PrefixWithout):
+    def left_out(self, layout: StateLayout) -> Collection[str]:
+        last = max((part.layer for part in layout.rows), default=0)
+        return {part.name for part in layout.rows if part.layer == last}
+
+
+class LayerMissing(Mutant):
+    """Snapshots stop before the last attention layer: a loop runs one short."""
+
+    mutant_id = "K03.layer-missing"
+    stopped_by = Stop(scenario="B01", cell={"arch": "attention"}, check="again", part="layer3.k", phase="restored")
+    buffers = _LayerMissing
+
+
+class _ConvMissing(_PrefixWithout):
+    def left_out(self, layout: StateLayout) -> Collection[str]:
+        return names(layout, "conv")
+
+
+class ConvMissing(Mutant):
+    """Snapshots hold the recurrent state and not the window of the short convolution."""
+
+    mutant_id = "K03.conv-missing"
+    stopped_by = Stop(scenario="A02", check="warm-c", part="conv", phase="restored")
+    buffers = _ConvMissing
+
+
+class _HandleWithout(TorchSession):
+    left_out = ""
+
+    def restore_parts(self, saved: SavedSession, layout: StateLayout) -> None:
+        restore_without(self.snapshotter, [saved.snapshot], layout, {self.left_out})
+
+
+class _NoLogits(_HandleWithout):
+    left_out = "logits"
+
+
+class LogitsNotInHandle(Mutant):
+    """A saved session has no logits; the next token is picked from those of the text in between."""
+
+    mutant_id = "K03.logits-not-in-handle"
+    stopped_by = Stop(scenario="A03", cell={"arch": "attention"}, check="came-back", part="logits", phase="seen")
+    session = _NoLogits
+
+
+class _NoGenerator(_HandleWithout):
+    left_out = "sampler.rng"
+
+
+class RngNotInHandle(Mutant):
+    """A saved session does not hold the generator; sampling goes on with the numbers of another turn."""
+
+    mutant_id = "K03.rng-not-in-handle"
+    stopped_by = Stop(scenario="A09", cell={"sampler": "plain"}, check="came-back", part="sampler.rng", phase="seen")
+    session = _NoGenerator
+
+
+class _NoHistory(_HandleWithout):
+    left_out = "sampler.history"
+
+
+class HistoryNotInHandle(Mutant):
+    """A saved session does not hold the tokens that the repetition penalty reads."""
+
+    mutant_id = "K03.history-not-in-handle"
+    stopped_by = Stop(
+        scenario="A09", cell={"sampler": "penalty"}, check="came-back", part="sampler.history", phase="seen"
+    )
+    session = _NoHistory
+
+
+class _NoCount(TorchSession):
+    def take_over(self, meta: Metadata) -> None:
+        super().take_over(meta)
+        self.decoded = 0
+
+
+class DecodedNotInHandle(Mutant):
+    """A restored session counts its sampled tokens from zero again."""
+
+    mutant_id = "K03.decoded-not-in-handle"
+    stopped_by = Stop(scenario="A03", cell={"arch": "recurrent"}, check="came-back", part="meta", phase="seen")
+    session = _NoCount

@@ -1,0 +1,145 @@
+"""K04: a silent no-op, or a counter that says something else than what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.adapters.mutants.base import Mutant, Stop
+from harness.torch_engine.cache import SessionCache
+from harness.torch_engine.cache_types import Restorable, Turn
+from harness.torch_engine.handles import SavedSession
+from harness.torch_engine.keys import CacheKey
+from harness.torch_engine.session import TorchSession
+from harness.torch_engine.snapshot import Snapshot, Snapshotter
+from harness.torch_engine.state import StateLayout
+
+
+class _CopiesNothing(Snapshotter):
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        self.validate(chain, layout)
+        return sum(part.nbytes for part in layout.parts())
+
+
+class RestoreNothing(Mutant):
+    """A restore says ok and how many bytes it copied, and copied none."""
+
+    mutant_id = "K04.restore-nothing"
+    stopped_by = Stop(scenario="A01", cell={"arch": "hybrid"}, check="again", part="layer0.recurrent", phase="restored")
+    snapshotter = _CopiesNothing
+
+
+class _MetadataOnly(SessionCache):
+    def restore(self, key: CacheKey, destination: Restorable) -> None:
+        leaf = self.chain(key)[-1].snapshot
+        destination.finish_restore(leaf.meta)
+        self._counts["hits"] += 1
+
+
+class RestoreDropped(Mutant):
+    """A hit sets position and lengths and never calls the copy."""
+
+    mutant_id = "K04.restore-dropped"
+    stopped_by = Stop(scenario="A01", cell={"arch": "attention"}, check="again", reason="restore_not_witnessed")
+    cache = _MetadataOnly
+
+
+class _CountHigh(TorchSession):
+    def begin(self, prompt: Sequence[int], use_cache: bool) -> int:  # noqa: FBT001 - the engine's signature
+        return len(prompt) - 1 if super().begin(prompt, use_cache) else 0
+
+
+class CountHigh(Mutant):
+    """Every hit is reported as all but one token, whatever was reused."""
+
+    mutant_id = "K04.count-high"
+    stopped_by = Stop(scenario="A02", check="cached-c", reason="tokens_unaccounted")
+    session = _CountHigh
+
+
+class _CountZero(TorchSession):
+    def begin(self, prompt: Sequence[int], use_cache: bool) -> int:  # noqa: FBT001 - the engine's signature
+        super().begin(prompt, use_cache)
+        return 0
+
+
+class CountZero(Mutant):
+    """The cached count is always zero, also where a prefix was reused."""
+
+    mutant_id = "K04.count-zero"
+    stopped_by = Stop(scenario="C08", cell={"edit": "suffix"}, check="cached", reason="tokens_unaccounted")
+    session = _CountZero
+
+
+class _SilentRecompute(TorchSession):
+    def begin(self, prompt: Sequence[int], use_cache: bool) -> int:  # noqa: FBT001 - the engine's signature
+        cached = super().begin(prompt, use_cache)
+        if cached:
+            super().begin(prompt, use_cache=False)
+        return cached
+
+
+class SilentRecompute(Mutant):
+    """A hit is forwarded whole all the same; the count is the one of the plan."""
+
+    mutant_id = "K04.silent-recompute"
+    stopped_by = Stop(scenario="A02", check="cached-a2", reason="tokens_unaccounted")
+    session = _SilentRecompute
+
+
+class _HandleCopiesNothing(TorchSession):
+    def restore_parts(self, saved: SavedSession, layout: StateLayout) -> None:
+        self.snapshotter.validate([saved.snapshot], layout)
+
+
+class HandleRestoreNothing(Mutant):
+    """Going back to a saved session sets its counters and leaves the bytes as they are."""
+
+    mutant_id = "K04.handle-restore-nothing"
+    stopped_by = Stop(scenario="A03", cell={"arch": "recurrent"}, check="came-back", part="recurrent", phase="seen")
+    session = _HandleCopiesNothing
+
+
+class _LastLinkOnly(Snapshotter):
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        below = [stream.tensor[: s.start] for stream, s in zip(layout.rows, chain[-1].segments, strict=True)]
+        kept = [rows.clone() for rows in below]
+        copied = super().restore(chain, layout)
+        for rows, before in zip(below, kept, strict=True):
+            rows.copy_(before)
+        return copied
+
+
+class LastLinkOnly(Mutant):
+    """Only the last link of a chain is copied; the bytes of all links are counted."""
+
+    mutant_id = "K04.last-link-only"
+    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="again", part="kv", phase="restored")
+    snapshotter = _LastLinkOnly
+
+
+class _CommitNothing(SessionCache):
+    def commit(self, turn: Turn) -> int:
+        return self.abandon(turn)
+
+
+class CommitNothing(Mutant):
+    """A commit reports its snapshots as published and keeps none."""
+
+    mutant_id = "K04.commit-nothing"
+    stopped_by = Stop(scenario="D02", check="published")
+    cache = _CommitNothing
+
+
+class _EvictionsUncounted(SessionCache):
+    def evict_lru(self) -> CacheKey | None:
+        gone = super().evict_lru()
+        self._counts["evictions"] = 0
+        return gone
+
+
+class EvictionsUncounted(Mutant):
+    """Snapshots are evicted and the counter stays at zero."""
+
+    mutant_id = "K04.evictions-uncounted"
+    stopped_by = Stop(scenario="E01", check="one-went")
+    cache = _EvictionsUncounted

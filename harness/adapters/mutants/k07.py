@@ -1,0 +1,146 @@
+"""K07: sessions and snapshots share memory that they must not share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from harness.adapters.mutants.base import Mutant, Stop
+from harness.adapters.mutants.tools import ViewFixed, ViewRows, viewing
+from harness.torch_engine.buffers import SessionBuffers
+from harness.torch_engine.cache import SessionCache
+from harness.torch_engine.cache_types import Entry
+from harness.torch_engine.engine import TorchEngine
+from harness.torch_engine.handles import SavedSession, SessionHandle
+from harness.torch_engine.keys import CacheKey
+from harness.torch_engine.models.delta import DeltaState
+from harness.torch_engine.session import TorchSession
+from harness.torch_engine.snapshot import Snapshot, Snapshotter
+from harness.torch_engine.state import StateLayout
+
+
+class _FixedViews(ViewFixed):
+    def capture(self, layout: StateLayout, meta: bytes, starts: Sequence[int]) -> Snapshot:
+        return viewing(super().capture(layout, meta, starts), layout)
+
+
+class SnapshotViews(Mutant):
+    """Snapshots refer to the live recurrent state and conv window instead of copying them."""
+
+    mutant_id = "K07.snapshot-views"
+    stopped_by = Stop(scenario="A10", check="x-first", part="recurrent", phase="restored")
+    snapshotter = _FixedViews
+
+
+class _RowViews(ViewRows):
+    def capture(self, layout: StateLayout, meta: bytes, starts: Sequence[int]) -> Snapshot:
+        return viewing(super().capture(layout, meta, starts), layout)
+
+
+class RowViews(Mutant):
+    """Snapshots refer to the live rows, since rows are append-only: until the session begins another prompt."""
+
+    mutant_id = "K07.row-views"
+    stopped_by = Stop(scenario="B02", check="a-again", part="kv", phase="restored")
+    snapshotter = _RowViews
+
+
+class _OneRecurrent(TorchEngine):
+    _shared: SessionBuffers | None = None
+
+    def new_buffers(self) -> SessionBuffers:
+        made = super().new_buffers()
+        if self._shared is None:
+            self._shared = made
+        for mine, first in zip(made.layers, self._shared.layers, strict=True):
+            if isinstance(mine, DeltaState) and isinstance(first, DeltaState):
+                mine.recurrent = first.recurrent
+        return made
+
+
+class SharedRecurrent(Mutant):
+    """All sessions of an engine use one buffer for the recurrent state."""
+
+    mutant_id = "K07.shared-recurrent"
+    stopped_by = Stop(scenario="A10", check="x-untouched", part="recurrent", phase="seen")
+    engine = _OneRecurrent
+
+
+class _HandleViews(ViewFixed):
+    """Brings saved sessions back from live buffers."""
+
+
+class _SavesViews(TorchSession):
+    def snapshot(self) -> SessionHandle:
+        handle = super().snapshot()
+        saved = handle.open()
+        handle.saved = replace(saved, snapshot=viewing(saved.snapshot, self.layout("session")))
+        return handle
+
+
+class HandleViews(Mutant):
+    """A saved session refers to the live buffers; it follows the session that it should have kept."""
+
+    mutant_id = "K07.handle-views"
+    stopped_by = Stop(scenario="A05", check="back-1", part="recurrent", phase="seen")
+    session = _SavesViews
+    snapshotter = _HandleViews
+
+
+class _RestoreAliases(TorchSession):
+    def restore_parts(self, saved: SavedSession, layout: StateLayout) -> None:
+        super().restore_parts(saved, layout)
+        pairs = self.snapshotter.fixed_pairs(saved.snapshot, layout)
+        for part, (_, stored) in zip(layout.fixed, pairs, strict=True):
+            state = self.buffers.layers[part.layer]
+            if part.family == "recurrent" and isinstance(state, DeltaState):
+                state.recurrent = stored.view_as(state.recurrent)
+
+
+class ForkSharesRecurrent(Mutant):
+    """A fork works on the saved recurrent state itself, so the next fork begins where this one got to."""
+
+    mutant_id = "K07.fork-shares-recurrent"
+    stopped_by = Stop(scenario="A04", check="leaf-starts-alike", part="recurrent", phase="seen")
+    session = _RestoreAliases
+
+
+class _ArenaReused(Snapshotter):
+    def __init__(self) -> None:
+        super().__init__()
+        self._arenas: dict[int, Tensor] = {}
+
+    def allocate(self, size: int, device: torch.device) -> Tensor:
+        return self._arenas.setdefault(size, super().allocate(size, device))
+
+
+class ArenaReused(Mutant):
+    """Captures of one size are staged in one arena, and the last one to use it wins."""
+
+    mutant_id = "K07.arena-reused"
+    stopped_by = Stop(scenario="B01", cell={"arch": "attention"}, check="again", part="kv", phase="restored")
+    snapshotter = _ArenaReused
+
+
+class _StaleKeys(SessionCache):
+    def visible(self, key: CacheKey) -> bool:
+        return super().visible(key) or (key in self._evicted and self._reused(key) is not None)
+
+    def chain(self, key: CacheKey) -> list[Entry]:
+        entry = None if key in self._published else self._reused(key)
+        return super().chain(key) if entry is None else [entry]
+
+    def _reused(self, key: CacheKey) -> Entry | None:
+        same = [e for e in self._published.values() if e.parent is None and e.key.boundary == key.boundary]
+        return max(same, key=lambda entry: entry.stamp, default=None)
+
+
+class StaleKey(Mutant):
+    """The slot of an evicted snapshot is used again while its old key still leads to it."""
+
+    mutant_id = "K07.stale-key"
+    stopped_by = Stop(scenario="E01", check="q-went", reason="other_count")
+    cache = _StaleKeys

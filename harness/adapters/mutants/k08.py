@@ -1,0 +1,135 @@
+"""K08: reuse keys collide or are not stable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from harness.adapters.mutants.base import Mutant, Stop
+from harness.torch_engine.cache import SessionCache
+from harness.torch_engine.cache_types import Entry, Turn
+from harness.torch_engine.engine import TorchEngine
+from harness.torch_engine.keys import Tokens, prefix_fingerprint
+from harness.torch_engine.options import SessionOptions
+from harness.torch_engine.state import StateLayout
+
+_FIRST_TOKENS = 64
+
+
+class _FingerprintShort(SessionCache):
+    def fingerprints(self, prompt: Tokens, boundaries: Sequence[int]) -> list[int]:
+        return [prefix_fingerprint(prompt[: min(end, _FIRST_TOKENS)]) for end in boundaries]
+
+
+class FingerprintShort(Mutant):
+    """The fingerprint of a prefix reads its first tokens only."""
+
+    mutant_id = "K08.fingerprint-short"
+    stopped_by = Stop(scenario="B05", cell={"differ_at": "middle"}, check="y-not-x", reason="other_count")
+    cache = _FingerprintShort
+
+
+class _FingerprintOneShort(SessionCache):
+    def fingerprints(self, prompt: Tokens, boundaries: Sequence[int]) -> list[int]:
+        return [prefix_fingerprint(prompt[: end - 1]) for end in boundaries]
+
+
+class FingerprintOneShort(Mutant):
+    """The fingerprint of a prefix leaves out its last token."""
+
+    mutant_id = "K08.fingerprint-one-short"
+    stopped_by = Stop(scenario="B05", cell={"differ_at": "last"}, check="y-not-x", reason="other_count")
+    cache = _FingerprintOneShort
+
+
+class _LengthOnly(SessionCache):
+    def fingerprints(self, prompt: Tokens, boundaries: Sequence[int]) -> list[int]:  # noqa: ARG002 - that is the fault
+        return [0] * len(boundaries)
+
+
+class FingerprintLengthOnly(Mutant):
+    """A key holds the length of a prefix and nothing of its tokens."""
+
+    mutant_id = "K08.fingerprint-length-only"
+    stopped_by = Stop(scenario="B05", cell={"differ_at": "first"}, check="y-not-x", reason="other_count")
+    cache = _LengthOnly
+
+
+class _AnyParent(SessionCache):
+    def find_parent(self, turn: Turn, prompt: Tokens, boundary: int, layout: StateLayout) -> Entry | None:  # noqa: ARG002
+        fitting = [
+            entry
+            for entry in (*self._published.values(), *turn.pending.values())
+            if entry.key.boundary <= boundary and self.snapshotter.lines_up(entry.snapshot, layout)
+        ]
+        return max(fitting, key=lambda entry: entry.key.boundary, default=None)
+
+
+class ParentOfBranch(Mutant):
+    """A delta is hung on the deepest snapshot that lines up, also where that one belongs to another text."""
+
+    mutant_id = "K08.parent-of-branch"
+    stopped_by = Stop(scenario="B02", check="b-again", part="kv", phase="restored")
+    cache = _AnyParent
+
+
+class _Unnamed(TorchEngine):
+    left_out: Sequence[str] = ()
+
+    def session_identity(self, options: SessionOptions) -> dict[str, str | int | bool]:
+        whole = super().session_identity(options)
+        return {name: value for name, value in whole.items() if name not in self.left_out}
+
+
+class _NoNamespace(_Unnamed):
+    left_out = ("namespace",)
+
+
+class NamespaceNotInKey(Mutant):
+    """The namespace is no part of the key: one tenant's prefix serves another."""
+
+    mutant_id = "K08.namespace-not-in-key"
+    stopped_by = Stop(scenario="F08", cell={"scope": "namespace"}, check="other-starts-cold", reason="other_count")
+    engine = _NoNamespace
+
+
+class _NoChunk(_Unnamed):
+    left_out = ("chunk",)
+
+
+class ChunkNotInKey(Mutant):
+    """The chunk size is no part of the key: a prefix forwarded in other chunks is reused."""
+
+    mutant_id = "K08.chunk-not-in-key"
+    stopped_by = Stop(scenario="F08", cell={"scope": "chunk"}, check="other-starts-cold", reason="other_count")
+    engine = _NoChunk
+
+
+class _NoFlag(_Unnamed):
+    left_out = ("turns", "turn_token")
+
+
+class FlagNotInKey(Mutant):
+    """The flag that adds cuts at message ends is no part of the key."""
+
+    mutant_id = "K08.flag-not-in-key"
+    stopped_by = Stop(scenario="F08", cell={"scope": "turns"}, check="other-starts-cold", reason="other_count")
+    engine = _NoFlag
+
+
+class _KeyPerSession(TorchEngine):
+    def session_identity(self, options: SessionOptions) -> dict[str, str | int | bool]:
+        return {**super().session_identity(options), "session": next(self._numbers())}
+
+    def _numbers(self) -> count[int]:
+        if not hasattr(self, "_count"):
+            self._count = count()
+        return self._count
+
+
+class KeyUnstable(Mutant):
+    """A number of the session is part of the key, so that no session finds what another has stored."""
+
+    mutant_id = "K08.key-unstable"
+    stopped_by = Stop(scenario="A10", check="cached-x", reason="other_count")
+    engine = _KeyPerSession

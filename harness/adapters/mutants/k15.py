@@ -1,0 +1,152 @@
+"""K15: what is held grows past its budget, is counted wrongly, or the wrong thing goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from harness.adapters.mutants.base import Mutant, Stop
+from harness.torch_engine.cache import SessionCache
+from harness.torch_engine.cache_types import Entry, Restorable, Turn
+from harness.torch_engine.keys import CacheKey, Tokens
+from harness.torch_engine.snapshot import Snapshot, Snapshotter
+from harness.torch_engine.state import StateLayout
+
+
+class _AbandonKeeps(SessionCache):
+    def abandon(self, turn: Turn) -> int:
+        return len(turn.pending)
+
+
+class AbandonKeepsPending(Mutant):
+    """A turn that is given up keeps its captures, invisible and never freed."""
+
+    mutant_id = "K15.abandon-keeps-pending"
+    stopped_by = Stop(scenario="D01", check="dropped-pending")
+    cache = _AbandonKeeps
+
+
+class _EvictsRoot(SessionCache):
+    def victim(self) -> Entry | None:
+        return min(self._published.values(), key=lambda entry: entry.stamp, default=None)
+
+    def visible(self, key: CacheKey) -> bool:
+        entry = self._published.get(key)
+        return entry is not None and (entry.parent is None or self.visible(entry.parent))
+
+
+class EvictRoot(Mutant):
+    """The oldest snapshot goes, also where others rest on it; they stay held and serve nobody."""
+
+    mutant_id = "K15.evict-root"
+    stopped_by = Stop(scenario="E02", check="a-two-links", reason="other_count")
+    cache = _EvictsRoot
+
+
+class _ByInsertion(SessionCache):
+    def chain(self, key: CacheKey) -> list[Entry]:
+        before = {entry.key: entry.stamp for entry in self._published.values()}
+        links = super().chain(key)
+        for entry in links:
+            entry.stamp = before[entry.key]
+        return links
+
+
+class LruByInsertion(Mutant):
+    """The oldest capture goes first, however recently it was used."""
+
+    mutant_id = "K15.lru-by-insertion"
+    stopped_by = Stop(scenario="E01", check="used-stays", reason="other_count")
+    cache = _ByInsertion
+
+
+class _EvictsNewest(SessionCache):
+    def victim(self) -> Entry | None:
+        leaves = (entry for entry in self._published.values() if entry.children == 0)
+        return max(leaves, key=lambda entry: entry.stamp, default=None)
+
+
+class EvictsNewest(Mutant):
+    """The most recently used snapshot goes first."""
+
+    mutant_id = "K15.evicts-newest"
+    stopped_by = Stop(scenario="E01", check="used-stays", reason="other_count")
+    cache = _EvictsNewest
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _RowsCounted(Snapshot):
+    @property
+    def nbytes(self) -> int:
+        return sum(segment.nbytes for segment in self.segments) + len(self.meta)
+
+
+class _Underreports(Snapshotter):
+    def capture(self, layout: StateLayout, meta: bytes, starts: Sequence[int]) -> Snapshot:
+        made = super().capture(layout, meta, starts)
+        return _RowsCounted(fixed=made.fixed, segments=made.segments, meta=made.meta, arena=made.arena)
+
+
+class SizeUnderreported(Mutant):
+    """Only the rows of a snapshot are counted against the budget, not its recurrent state."""
+
+    mutant_id = "K15.size-underreported"
+    stopped_by = Stop(scenario="E13", check="sizes")
+    snapshotter = _Underreports
+
+
+class _WholeCopies(SessionCache):
+    def find_parent(self, turn: Turn, prompt: Tokens, boundary: int, layout: StateLayout) -> Entry | None:  # noqa: ARG002
+        return None
+
+
+class WholeCopies(Mutant):
+    """Every boundary stores the whole state instead of the rows above its parent."""
+
+    mutant_id = "K15.whole-copies"
+    stopped_by = Stop(scenario="E15", check="held", reason="too_large")
+    cache = _WholeCopies
+
+
+class _NoBudget(SessionCache):
+    def _fits(self, need: int, entries: int = 1) -> bool:  # noqa: ARG002 - that is the fault
+        return True
+
+
+class BudgetIgnored(Mutant):
+    """Captures are taken past the byte budget."""
+
+    mutant_id = "K15.budget-ignored"
+    stopped_by = Stop(scenario="E01", check="full")
+    cache = _NoBudget
+
+
+class _CopyPerRestore(SessionCache):
+    def restore(self, key: CacheKey, destination: Restorable) -> None:
+        super().restore(key, destination)
+        leaf = self._published[key]
+        private = replace(key, domain=key.domain + b"+" * self._counts["restores"])
+        self._published[private] = Entry(key=private, snapshot=leaf.snapshot, parent=None, stamp=self._tick())
+
+
+class CopyPerRestore(Mutant):
+    """Every restore leaves a private copy of its leaf in the store."""
+
+    mutant_id = "K15.copy-per-restore"
+    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="nothing-added")
+    cache = _CopyPerRestore
+
+
+class _RestorePins(SessionCache):
+    def chain(self, key: CacheKey) -> list[Entry]:
+        links = super().chain(key)
+        links[-1].children += 1
+        return links
+
+
+class RestorePins(Mutant):
+    """A restore pins the snapshot that it reads and never lets go of it."""
+
+    mutant_id = "K15.restore-pins"
+    stopped_by = Stop(scenario="D01", check="nothing-pinned")
+    cache = _RestorePins

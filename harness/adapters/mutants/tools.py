@@ -1,0 +1,111 @@
+"""Steps that several faults share: restoring less than everything, and snapshots that are no copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from harness.torch_engine.models.delta import DeltaState
+from harness.torch_engine.session import TorchSession
+from harness.torch_engine.snapshot import Segment, Snapshot, Snapshotter
+from harness.torch_engine.state import Part, StateLayout
+
+
+def names(layout: StateLayout, family: str) -> frozenset[str]:
+    """Return the names of the parts of a family."""
+    return frozenset(part.name for part in layout.parts() if part.family == family)
+
+
+def recurrent_states(session: TorchSession) -> list[DeltaState]:
+    """Return the states of the gated-delta layers."""
+    return [state for state in session.buffers.layers if isinstance(state, DeltaState)]
+
+
+def layout_without(layout: StateLayout, left_out: Collection[str]) -> StateLayout:
+    """Return the layout without some of its parts."""
+    return StateLayout(
+        fixed=tuple(part for part in layout.fixed if part.name not in left_out),
+        rows=tuple(part for part in layout.rows if part.name not in left_out),
+    )
+
+
+def snapshot_without(snapshot: Snapshot, left_out: Collection[str]) -> Snapshot:
+    """Return a link without some of its parts; its bytes stay."""
+    return replace(
+        snapshot,
+        fixed=tuple(part for part in snapshot.fixed if part.name not in left_out),
+        segments=tuple(part for part in snapshot.segments if part.name not in left_out),
+    )
+
+
+def restore_without(
+    snapshotter: Snapshotter, chain: Sequence[Snapshot], layout: StateLayout, left_out: Collection[str]
+) -> int:
+    """Check a whole chain, then restore it without some parts; returns the bytes copied."""
+    snapshotter.validate(chain, layout)
+    thinner = [snapshot_without(link, left_out) for link in chain]
+    return Snapshotter.restore(snapshotter, thinner, layout_without(layout, left_out))
+
+
+def restore_fewer_rows(
+    snapshotter: Snapshotter, chain: Sequence[Snapshot], layout: StateLayout, rows: Callable[[Part, int], int]
+) -> int:
+    """Check a whole chain, then restore of its leaf only the rows below a limit; returns the bytes copied.
+
+    Args:
+        snapshotter: Copies.
+        chain: Links, root first.
+        layout: Destination.
+        rows: From a stream and its valid rows to the rows that are brought back.
+    """
+    snapshotter.validate(chain, layout)
+    stops = {stream.name: rows(stream, stream.rows) for stream in layout.rows}
+    leaf = replace(chain[-1], segments=tuple(replace(s, stop=stops[s.name]) for s in chain[-1].segments))
+    shorter = replace(layout, rows=tuple(replace(stream, rows=stops[stream.name]) for stream in layout.rows))
+    return Snapshotter.restore(snapshotter, [*chain[:-1], leaf], shorter)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Viewing(Snapshot):
+    """A link that remembers where its bytes came from."""
+
+    live: StateLayout
+    """The live buffers at the time of capture."""
+
+
+def viewing(made: Snapshot, live: StateLayout) -> Viewing:
+    """Return a link with the live buffers that it was taken of."""
+    return Viewing(fixed=made.fixed, segments=made.segments, meta=made.meta, arena=made.arena, live=live)
+
+
+class ViewFixed(Snapshotter):
+    """Brings fixed parts back from the live buffers of the session that they were taken of."""
+
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        """Copy as usual, then what the last link refers to."""
+        leaf = chain[-1]
+        seen = [part.tensor.clone() for part in leaf.live.fixed] if isinstance(leaf, Viewing) else []
+        copied = super().restore(chain, layout)
+        for part, live in zip(layout.fixed, seen, strict=False):
+            part.tensor.copy_(live)
+        return copied
+
+
+class ViewRows(Snapshotter):
+    """Brings rows back from the live buffers of the session that they were taken of."""
+
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        """Copy as usual, then what the links refer to."""
+        seen = [(segment, rows) for link in chain if isinstance(link, Viewing) for segment, rows in _live_rows(link)]
+        copied = super().restore(chain, layout)
+        streams = {stream.name: stream.tensor for stream in layout.rows}
+        for segment, rows in seen:
+            streams[segment.name][segment.start : segment.stop] = rows
+        return copied
+
+
+def _live_rows(link: Viewing) -> list[tuple[Segment, Tensor]]:
+    spans = zip(link.live.rows, link.segments, strict=True)
+    return [(span, stream.tensor[span.start : span.stop].clone()) for stream, span in spans]

@@ -1,0 +1,165 @@
+"""Run engines with one planted fault each: all must be stopped, each by its named check at the expected part.
+
+A failing check stops a mutant; a crash, an error or a refusal that nobody planned does not. The clean engine runs every
+cell too and must pass it. With ``--matrix`` every mutant meets every scenario: which one stops which.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.commands.common import add_json, show, use_colour
+from harness.errors import ExitCode, NothingToDoError, UsageError
+
+if TYPE_CHECKING:
+    from harness.model.scenario import Scenario
+    from harness.mutation import Cross, Expected, Tried, Workshop
+    from harness.reporting.tables import Table
+
+EXAMPLE = "example: statecert mutants K01 K07.handle-views"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Which mutants, which scenarios for the matrix, where to write."""
+    parser.add_argument("mutant", nargs="*", help="ids like K01.conv-zeroed, kinds like K07 (default: all)")
+    parser.add_argument("--matrix", action="store_true", help="run every mutant against every scenario; takes long")
+    parser.add_argument(
+        "--scenario",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="only mutants of this scenario; with --matrix: only these scenarios (may be repeated)",
+    )
+    parser.add_argument("--scenarios", type=Path, metavar="DIR", help="take scenarios from this folder")
+    parser.add_argument("--target", default="torch", help="the clean engine (default: %(default)s)")
+    parser.add_argument("--preset", default="tiny", help="model preset (default: %(default)s)")
+    parser.add_argument("--device", default="cpu", help="device of the engines (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("runs"), metavar="DIR", help="where the run folder goes")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Run, print, say how many were stopped."""
+    from harness.mutation import chosen, expectations, workshop
+    from harness.pipeline import available_scenarios, new_run_folder
+
+    names = chosen(args.mutant)
+    scenarios = available_scenarios(args.scenarios)
+    for name in args.scenario:
+        if name not in scenarios:
+            raise UsageError(f"there is no scenario {name!r}; there are: {', '.join(scenarios) or 'none'}")
+    folder = new_run_folder(args.out)
+    _tell(args, f"starting {args.target} on {args.device} ...\n")
+    with workshop(folder, engine=args.target, device=args.device, preset=args.preset) as shop:
+        if args.matrix:
+            picked = {name: one for name, one in scenarios.items() if not args.scenario or name in args.scenario}
+            return _matrix(shop, names, picked, args)
+        wanted = [one for one in expectations(shop, names) if not args.scenario or one.scenario in args.scenario]
+        return _each(shop, wanted, scenarios, args)
+
+
+def _each(
+    shop: Workshop, wanted: Sequence[Expected], scenarios: Mapping[str, Scenario], args: argparse.Namespace
+) -> ExitCode:
+    from harness.mutation import runs_of, try_all
+    from harness.reporting.progress import progress
+
+    if not wanted:
+        raise NothingToDoError(f"no mutant of these is stopped by {', '.join(args.scenario)}")
+    runs = runs_of(wanted, scenarios)
+    count = len(wanted) + len(runs)
+    with progress(sys.stderr, cells=count, quiet=args.quiet or args.json, colour=use_colour()) as display:
+        tried = try_all(shop, runs, display)
+    show(table(tried), as_json=args.json)
+    lost = sum(not one.stopped for one in tried)
+    if not args.json:
+        sys.stdout.write(f"evidence      {shop.folder}\n{summary(len(tried), lost)}\n")
+    return ExitCode.FINDINGS if lost else ExitCode.GOOD
+
+
+def summary(count: int, lost: int) -> str:
+    """The last line."""
+    return f"{count} mutants, {count - lost} stopped, {lost} not stopped"
+
+
+def table(tried: Sequence[Tried]) -> Table:
+    """One row per mutant: its fault, what had to stop it, what that found."""
+    from harness.reporting.tables import Column, Table
+
+    headers = ("mutant", "fault", "cell", "check", "found", "stopped", "why not")
+    columns = [Column(key=header.replace(" ", "_"), header=header) for header in headers]
+    return Table(title=f"{len(tried)} mutants", columns=columns, rows=[_row(one) for one in tried])
+
+
+def _row(one: Tried) -> dict[str, str | int]:
+    row: dict[str, str | int] = {
+        "mutant": one.expected.id,
+        "fault": one.expected.fault,
+        "cell": one.cell,
+        "check": one.expected.check,
+        "found": one.found or "nothing",
+        "stopped": "no" if one.why_not else "yes",
+    }
+    return {**row, "why_not": one.why_not} if one.why_not else row
+
+
+def _matrix(
+    shop: Workshop, names: Sequence[str], scenarios: Mapping[str, Scenario], args: argparse.Namespace
+) -> ExitCode:
+    from harness.mutation import cross
+    from harness.reporting.progress import progress
+
+    found: list[Cross] = []
+    pairs = [(name, scenario) for name in names for scenario in scenarios.values()]
+    with progress(sys.stderr, cells=len(pairs), quiet=args.quiet or args.json, colour=use_colour()) as display:
+        for name, scenario in pairs:
+            display.cell_begin(f"{name} {scenario.id}")
+            found.append(cross(shop, name, scenario))
+            display.cell_end(f"{name} {scenario.id}", found[-1].word, found[-1].by)
+    if args.json:
+        show(pairs_table(found), as_json=True)
+    else:
+        show(matrix_table(found), as_json=False)
+    lost = [name for name in names if not any(one.mutant == name and one.word == "stopped" for one in found)]
+    if not args.json:
+        sys.stdout.write(
+            f"stopped by no scenario here: {', '.join(lost) or 'none'}\n{summary(len(names), len(lost))}\n"
+        )
+    return ExitCode.FINDINGS if lost else ExitCode.GOOD
+
+
+def pairs_table(found: Sequence[Cross]) -> Table:
+    """One row per mutant and scenario."""
+    from harness.reporting.tables import Column, Table
+
+    columns = [Column(key=key, header=key) for key in ("mutant", "scenario", "word", "by")]
+    rows: list[dict[str, str | int]] = [
+        {"mutant": one.mutant, "scenario": one.scenario, "word": one.word, "by": one.by} for one in found
+    ]
+    return Table(title=f"{len(rows)} pairs", columns=columns, rows=rows)
+
+
+_LETTERS = {"stopped": "x", "survived": ".", "refused": "r", "crash": "c", "error": "e"}
+
+
+def matrix_table(found: Sequence[Cross]) -> Table:
+    """Mutants down, scenarios across."""
+    from harness.reporting.tables import Column, Table
+
+    scenarios = list(dict.fromkeys(one.scenario for one in found))
+    rows: dict[str, dict[str, str | int]] = {}
+    for one in found:
+        rows.setdefault(one.mutant, {"mutant": one.mutant})[one.scenario] = _LETTERS[one.word]
+    columns = [Column(key="mutant", header="mutant"), *(Column(key=name, header=name) for name in scenarios)]
+    title = "x stopped, . survived, r refused, c crashed, e error"
+    return Table(title=title, columns=columns, rows=list(rows.values()))
+
+
+def _tell(args: argparse.Namespace, text: str) -> None:
+    if not (args.quiet or args.json):
+        sys.stderr.write(text)

@@ -1,0 +1,413 @@
+"""Mutants: engines with one planted fault each, run one after another, each against the check that must stop it.
+
+One child process serves them all: a mutant is loaded into it by its entry point, its engines are closed, the next one
+is loaded. After the mutants of a cell the clean engine runs the same cell in the same child and must pass: so the check
+does not fail by itself, and no fault has outlived its mutant. A mutant that ends the child has lost its chance: a crash
+is not a stop, and the next one gets a new child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Protocol
+
+from harness.deriving.decide import unjudged
+from harness.deriving.judge import judge
+from harness.engines import registry
+from harness.engines.host import EngineHost
+from harness.errors import EngineError, NothingToDoError, UsageError
+from harness.model.decision import CellDecision, CheckResult
+from harness.model.evidence import Crash, Evidence
+from harness.model.scenario import CellPlan, Plan, Scenario
+from harness.model.target import Environment, Source, Target, TargetFacts
+from harness.model.values import Outcome
+from harness.pipeline import Bench, make_plans, private_names, read_bytes, run_one
+from harness.wire.evidence_doc import read_evidence
+
+SUITE: Final = "default"
+_FACT: Final = "mutant."
+_CONTROLS: Final = "CTRL."
+_HARNESS: Final = frozenset({"REPEAT.COLD@1", "RUN.FINISHED@1"})
+_REFUSED: Final = "refused"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Expected:
+    """What a mutant says of itself: its fault, and the check that must fail."""
+
+    id: str
+    fault: str
+    scenario: str
+    cell: Mapping[str, str]
+    """Labels of axes besides the scale."""
+    check: str
+    part: str
+    """Name or family of the first part that must differ; empty: the check is not about parts."""
+    phase: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tried:
+    """One mutant after its run."""
+
+    expected: Expected
+    cell: str
+    """Id of the cell; empty: it did not come to a run."""
+    found: str
+    """What the check found: part and phase, or the reason of its failure."""
+    why_not: str
+    """Why the mutant counts as not stopped; empty: it was stopped."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the named check failed where it had to."""
+        return not self.why_not
+
+
+class ManyHost(EngineHost):
+    """A host whose one child serves one target after another."""
+
+    def become(self, target: Target) -> TargetFacts:
+        """Load another adapter into the child, and say who its engine is.
+
+        Raises:
+            UsageError: The adapter or the device is unknown.
+            EngineError: The adapter cannot be loaded or opened.
+        """
+        self.target = target
+        registry.find(target.adapter, target.group)
+        if self.alive:
+            self._load = self._ask("load", {"adapter": target.adapter, "group": target.group}).body
+            self._choose_device()
+        return self.start()
+
+
+@dataclass(kw_only=True)
+class Workshop:
+    """One child, and what was probed once for all mutants."""
+
+    host: ManyHost
+    device: str
+    preset: str
+    engine: str
+    folder: Path
+    environment: Environment
+    source: Source
+    facts: dict[tuple[str, str], TargetFacts] = field(default_factory=dict)
+    """By group and name."""
+    runs: int = 0
+
+    def target(self, name: str, group: str) -> Target:
+        """Return the target of a mutant or of the clean engine."""
+        options = {"preset": self.preset}
+        return Target(name=name, adapter=name, device=self.device, options=options, group=group)
+
+    def become(self, name: str, group: str) -> Bench:
+        """Bring an engine into the child.
+
+        Raises:
+            UsageError: It is unknown.
+            EngineError: It does not start.
+        """
+        target = self.target(name, group)
+        self.facts[group, name] = self.host.become(target)
+        self.runs += 1
+        return Bench(
+            target=target,
+            host=self.host,
+            facts=self.facts[group, name],
+            environment=self.environment,
+            source=self.source,
+            folder=self.folder / f"{self.runs:04}-{name}",
+            names=private_names(),
+        )
+
+
+@contextmanager
+def workshop(folder: Path, *, engine: str, device: str, preset: str) -> Iterator[Workshop]:
+    """Start the child with the clean engine in it, probe machine and source, and end the child afterwards.
+
+    Raises:
+        UsageError: Engine or device is unknown.
+        EngineError: The engine does not start.
+    """
+    from harness.running.probe import probe_environment
+    from harness.running.source import source_of
+
+    target = Target(name=engine, adapter=engine, device=device, options={"preset": preset})
+    with ManyHost(target, folder) as host:
+        facts = host.start()
+        if host.absent:
+            raise UsageError(f"no device for mutants: {host.absent}")
+        yield Workshop(
+            host=host,
+            device=device,
+            preset=preset,
+            engine=engine,
+            folder=folder,
+            environment=probe_environment(),
+            source=source_of(host.declared_path_sets),
+            facts={(registry.ENGINES, engine): facts},
+        )
+
+
+def chosen(words: Sequence[str]) -> list[str]:
+    """Return the ids that the words mean: whole ids, or kinds like ``K07``; all, without words.
+
+    Raises:
+        NothingToDoError: A word means no mutant, or none is installed.
+    """
+    known = registry.names(registry.MUTANTS)
+    for word in words:
+        if not any(_means(word, name) for name in known):
+            raise NothingToDoError(f"no mutant {word!r}; known are: {', '.join(known) or 'none'}")
+    found = [name for name in known if not words or any(_means(word, name) for word in words)]
+    if not found:
+        raise NothingToDoError("no mutant is installed")
+    return found
+
+
+def _means(word: str, name: str) -> bool:
+    return word == name or word == name.partition(".")[0]
+
+
+def expectations(shop: Workshop, names: Sequence[str]) -> list[Expected]:
+    """Ask every mutant what it is.
+
+    Raises:
+        UsageError: One does not say which check must stop it.
+        EngineError: One does not start.
+    """
+    return [_expected(name, shop.become(name, registry.MUTANTS).facts.identity) for name in names]
+
+
+def _expected(name: str, facts: Mapping[str, str | int | bool]) -> Expected:
+    told = {key.removeprefix(_FACT): str(fact) for key, fact in facts.items() if key.startswith(_FACT)}
+    missing = sorted({"fault", "scenario", "check"} - set(told))
+    if missing:
+        raise UsageError(f"mutant {name} does not say what must stop it: its identity lacks mutant.{missing[0]}")
+    labels = [pair.partition("=") for pair in told.get("cell", "").split(",") if pair]
+    return Expected(
+        id=name,
+        fault=told["fault"],
+        scenario=told["scenario"],
+        cell={axis: label for axis, _, label in labels},
+        check=told["check"],
+        part=told.get("part", ""),
+        phase=told.get("phase", ""),
+        reason=told.get("reason", ""),
+    )
+
+
+def cell_of(expected: Expected, scenarios: Mapping[str, Scenario], suite: str = SUITE) -> Plan:
+    """Return the plan with the one cell that must stop a mutant.
+
+    Raises:
+        UsageError: There is no such scenario, cell or check, or more than one cell.
+    """
+    scenario = scenarios.get(expected.scenario)
+    if scenario is None:
+        raise UsageError(f"mutant {expected.id}: there is no scenario {expected.scenario}")
+    whole = make_plans([(scenario, [])], suite)[0]
+    fitting = [cell for cell in whole.cells if not cell.excluded and _fits(cell, expected.cell)]
+    if len(fitting) != 1:
+        labels = ",".join(f"{axis}={label}" for axis, label in expected.cell.items())
+        raise UsageError(f"mutant {expected.id}: {len(fitting)} cells of {scenario.id} fit [{labels}]; expected one")
+    if all(check.id != expected.check for check in fitting[0].checks):
+        raise UsageError(f"mutant {expected.id}: {fitting[0].id} has no check {expected.check}")
+    return make_plans([(scenario, [fitting[0].id])], suite)[0]
+
+
+def _fits(cell: CellPlan, labels: Mapping[str, str]) -> bool:
+    return all(str(cell.coords.get(axis)) == label for axis, label in labels.items())
+
+
+class Teller(Protocol):
+    """Is told what is run, and what it came to."""
+
+    def cell_begin(self, cell: str) -> None:
+        """A run begins."""
+
+    def cell_end(self, cell: str, outcome: str, reason: str = "") -> None:
+        """A run ended."""
+
+
+def runs_of(wanted: Sequence[Expected], scenarios: Mapping[str, Scenario]) -> list[list[tuple[Expected, Plan]]]:
+    """Return mutants with their cells, those of one cell together.
+
+    Raises:
+        UsageError: A mutant names a cell or a check that does not exist.
+    """
+    by_cell: dict[str, list[tuple[Expected, Plan]]] = {}
+    for expected in wanted:
+        plan = cell_of(expected, scenarios)
+        by_cell.setdefault(plan.selected[0], []).append((expected, plan))
+    return [group for _, group in sorted(by_cell.items())]
+
+
+def try_all(shop: Workshop, runs: Sequence[Sequence[tuple[Expected, Plan]]], display: Teller) -> list[Tried]:
+    """Run every mutant against its cell, and after those of a cell the clean engine.
+
+    Args:
+        shop: Where they run.
+        runs: Of :func:`runs_of`.
+        display: Shows each run.
+
+    Raises:
+        StatecertError: The harness could not go on.
+    """
+    done: list[Tried] = []
+    for group in runs:
+        tried = [_shown(shop, expected, plan, display) for expected, plan in group]
+        cell = f"{shop.engine} {group[0][1].selected[0]}"
+        display.cell_begin(cell)
+        unsound = why_unsound(shop, group[0][1])
+        display.cell_end(cell, "error" if unsound else "pass", unsound)
+        done += [replace(one, why_not=unsound) if unsound else one for one in tried]
+    return sorted(done, key=lambda one: one.expected.id)
+
+
+def _shown(shop: Workshop, expected: Expected, plan: Plan, display: Teller) -> Tried:
+    display.cell_begin(expected.id)
+    tried = try_one(shop, expected, plan)
+    display.cell_end(expected.id, "stopped" if tried.stopped else "survived", tried.why_not)
+    return tried
+
+
+def try_one(shop: Workshop, expected: Expected, plan: Plan) -> Tried:
+    """Run one mutant against its cell."""
+    try:
+        evidence, decision = run_cell(shop, expected.id, registry.MUTANTS, plan)
+    except EngineError as error:
+        return Tried(expected=expected, cell=plan.selected[0], found="", why_not=f"did not start: {error}")
+    return judged(expected, decision, evidence)
+
+
+def why_unsound(shop: Workshop, plan: Plan) -> str:
+    """Run the clean engine against a cell; return why a failure in that cell means nothing, or nothing."""
+    _, decision = run_cell(shop, shop.engine, registry.ENGINES, plan)
+    if decision.outcome is Outcome.PASS:
+        return ""
+    worst = next((check for check in decision.checks if check.outcome is not Outcome.PASS), None)
+    word = f"{worst.id}: {worst.reason}" if worst is not None else decision.reason
+    return f"the clean engine does not pass the cell: {decision.outcome} ({word})"
+
+
+def run_cell(shop: Workshop, name: str, group: str, plan: Plan) -> tuple[Evidence, CellDecision]:
+    """Run the selected cell of a plan on an engine, and judge its evidence.
+
+    Raises:
+        EngineError: The engine does not start.
+        StatecertError: The harness could not go on, or was interrupted.
+    """
+    path, interrupted = run_one(shop.become(name, group), plan)
+    if interrupted:
+        raise KeyboardInterrupt
+    evidence = read_evidence(read_bytes(path), path.name)
+    decision = judge(evidence, path.name).decision
+    cell = next((cell for cell in decision.cells if cell.id == plan.selected[0]), None)
+    if cell is None or decision.reasons:
+        planned = next(cell for cell in plan.cells if cell.id == plan.selected[0])
+        return evidence, unjudged(planned, Outcome.ERROR, ", ".join(decision.reasons) or "not_judged")
+    return evidence, cell
+
+
+def judged(expected: Expected, decision: CellDecision, evidence: Evidence) -> Tried:
+    """Tell whether a decision stops a mutant."""
+    result = next((check for check in decision.checks if check.id == expected.check), None)
+    return Tried(
+        expected=expected,
+        cell=decision.id,
+        found=found_of(result) if result is not None else decision.reason,
+        why_not=_why_not(expected, result, decision, evidence),
+    )
+
+
+def found_of(result: CheckResult) -> str:
+    """Return what a check found, in short."""
+    if result.outcome is Outcome.PASS:
+        return str(Outcome.PASS)
+    part, phase = result.detail.get("part", ""), result.detail.get("phase", "")
+    if part:
+        return f"{part} {phase}".strip()
+    return result.reason
+
+
+def crash_in(evidence: Evidence) -> str:
+    """Return how an engine of the run broke down; empty: none did."""
+    crash = next((one for one in evidence.observations if isinstance(one, Crash)), None)
+    return f"{crash.kind} in {crash.arm}.{crash.label}" if crash is not None else ""
+
+
+def _why_not(expected: Expected, result: CheckResult | None, decision: CellDecision, evidence: Evidence) -> str:
+    crash = crash_in(evidence)
+    if crash:
+        return f"a crash does not count: {crash}"
+    if result is None:
+        return f"the cell was not judged: {decision.outcome} ({decision.reason})"
+    if result.outcome is not Outcome.FAIL:
+        return f"the check says {result.outcome}" + (f" ({result.reason})" if result.reason else "")
+    if expected.reason and result.reason != expected.reason:
+        return f"failed for another reason: {result.reason}; expected {expected.reason}"
+    if result.reason == _REFUSED != expected.reason:
+        return "a refusal does not count"
+    part, family = result.detail.get("part", ""), result.detail.get("family", "")
+    if expected.part and expected.part not in (part, family):
+        return f"found at {part or result.reason}; expected {expected.part}"
+    phase = result.detail.get("phase", "")
+    if expected.phase and phase != expected.phase:
+        return f"found in phase {phase or 'none'}; expected {expected.phase}"
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cross:
+    """One mutant against one scenario."""
+
+    mutant: str
+    scenario: str
+    word: str
+    """``stopped``, ``survived``, ``refused``, ``crash`` or ``error``."""
+    by: str
+    """Cell and check that stopped it, or what else happened."""
+
+
+def cross(shop: Workshop, mutant: str, scenario: Scenario, suite: str = SUITE) -> Cross:
+    """Run a mutant against the cells of a scenario, until one of them stops it.
+
+    Raises:
+        StatecertError: The harness could not go on.
+    """
+    whole = make_plans([(scenario, [])], suite)[0]
+    best = Cross(mutant=mutant, scenario=scenario.id, word="survived", by="")
+    for cell in whole.cells:
+        if cell.excluded:
+            continue
+        plan = make_plans([(scenario, [cell.id])], suite)[0]
+        evidence, decision = run_cell(shop, mutant, registry.MUTANTS, plan)
+        word, by = _crossed(decision, evidence)
+        if word == "stopped":
+            return replace(best, word=word, by=by)
+        if best.word == "survived":
+            best = replace(best, word=word, by=by)
+    return best
+
+
+def _crossed(decision: CellDecision, evidence: Evidence) -> tuple[str, str]:
+    asked = [one for one in decision.checks if not one.code.startswith(_CONTROLS) and one.code not in _HARNESS]
+    failed = [one for one in asked if one.outcome is Outcome.FAIL]
+    strong = next((one for one in failed if one.reason != _REFUSED), None)
+    if crash := crash_in(evidence):
+        return "crash", f"{decision.id} {crash}"
+    if strong is not None:
+        return "stopped", f"{decision.id} {strong.id}: {found_of(strong)}"
+    if failed:
+        return "refused", f"{decision.id} {failed[0].id}"
+    if decision.outcome is Outcome.PASS:
+        return "survived", ""
+    worst = next((one for one in decision.checks if one.outcome is not Outcome.PASS), None)
+    return "error", f"{decision.id} {worst.id}: {worst.reason}" if worst else f"{decision.id} {decision.reason}"
