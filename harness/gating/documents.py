@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from harness.errors import InvalidDocumentError
-from harness.gating.folder import Entry, Kind, read
+from harness.gating.folder import MAX_DOCUMENT_BYTES, Entry, Kind, read
 from harness.gating.rule import Document, Fault
 from harness.model.evidence import Evidence
-from harness.wire import certificate_doc, evidence_doc, schemas, strict
+from harness.wire import evidence_doc, schemas, strict
 
 PARSE: Final = "CG101"
 SCHEMA: Final = "CG102"
@@ -22,7 +22,7 @@ FILES: Final = "CG103"
 SPELLING: Final = "CG104"
 BLOBS: Final = "CG204"
 
-_LIMITS: Final = strict.Limits(max_bytes=certificate_doc.MAX_BYTES, max_nodes=2_000_000)
+_LIMITS: Final = strict.Limits(max_bytes=MAX_DOCUMENT_BYTES, max_nodes=2_000_000)
 _SCHEMAS: Final[Mapping[Kind, str]] = {Kind.CERTIFICATE: "certificate.v1", Kind.EVENT: "event.v1"}
 
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from harness.errors import InvalidDocumentError
 
@@ -58,8 +57,7 @@ class Form(StrEnum):
     """Only listed where a folder is itself a finding: too deep, or unreadable."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One name in the folder."""
 
     root: str
@@ -81,8 +79,7 @@ class Entry:
         return self.path.rpartition("/")[0]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Folder:
+class Folder(NamedTuple):
     """All names of one certificates folder, sorted by path."""
 
     root: str

@@ -13,11 +13,9 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from harness.deriving.body import derive_body
-from harness.deriving.status import in_order
 from harness.errors import ExitCode, UsageError
 from harness.gating.documents import read_document, read_evidence
 from harness.gating.folder import READABLE, Entry, Folder, Kind, scan
@@ -28,7 +26,6 @@ from harness.gating.states import state_of
 from harness.model.certificate import Event, Finding, GateReport
 from harness.model.evidence import Evidence
 from harness.wire import canonical
-from harness.wire.event_doc import event_from_mapping
 
 MAX_FINDINGS: Final = 10_000
 """Findings kept; more are counted in one finding, so that a hostile folder cannot fill the memory."""
@@ -61,24 +58,24 @@ def gate(
     if not folders:
         raise UsageError("no folder to gate; name one, like certificates")
     chosen = [rule for rule in (RULES if rules is None else rules) if require_pass or not rule.only_on_request]
-    run = _Run(rules=chosen)
+    run = _Run(chosen)
     for root in folders:
         _gate_folder(run, root)
     return run.report()
 
 
-@dataclass(slots=True)
 class _Run:
     """What one gate run has found and counted so far."""
 
-    rules: Sequence[Rule]
-    findings: list[Finding] = field(default_factory=list)
-    unlisted: Counter[ExitCode] = field(default_factory=Counter)
-    certificates: int = 0
-    events: int = 0
-    evidence_files: int = 0
-    outcomes: Counter[str] = field(default_factory=Counter)
-    stops: list[str] = field(default_factory=list)
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = rules
+        self.findings: list[Finding] = []
+        self.unlisted: Counter[ExitCode] = Counter()
+        self.certificates = 0
+        self.events = 0
+        self.evidence_files = 0
+        self.outcomes: Counter[str] = Counter()
+        self.stops: list[str] = []
 
     def ask(self, check: Callable[[Rule], Callable[[_T], Problems] | None], subject: _T, where: str) -> None:
         """Run one kind of check of every rule that has it, on one subject."""
@@ -124,8 +121,7 @@ def _gate_folder(run: _Run, root: str | os.PathLike[str]) -> None:
         run.ask(_entry_check, entry, _place(entry))
         if entry.kind is Kind.DRAFT:
             run.stops.append(f"{_place(entry)}: draft, not judged")
-    facts = FolderFacts(folder=folder, ledger=_read_ledger(run, folder))
-    facts.load = _Loader(facts, by_path)
+    facts = FolderFacts(folder, _read_ledger(run, folder), _Loader(by_path))
     for entry in folder.of(Kind.CERTIFICATE):
         _gate_certificate(run, facts, entry, by_path)
     for entry in folder.of(Kind.EVIDENCE):
@@ -136,9 +132,15 @@ def _gate_folder(run: _Run, root: str | os.PathLike[str]) -> None:
 
 def _read_ledger(run: _Run, folder: Folder) -> Ledger:
     """Read every event; one that cannot be read leaves the ledger, and a finding."""
+    entries = list(folder.of(Kind.EVENT))
+    if not entries:
+        return Ledger()
+    from harness.deriving.status import in_order
+    from harness.wire.event_doc import event_from_mapping
+
     events: list[Event] = []
     paths: dict[str, str] = {}
-    for entry in folder.of(Kind.EVENT):
+    for entry in entries:
         run.events += 1
         document = read_document(entry)
         run.ask(_document_check, document, _place(entry))
@@ -228,14 +230,13 @@ def _facts(subject: Subject) -> CertificateFacts:
 class _Loader:
     """Reads a body of a folder again by its id; for the few that the ledger speaks about."""
 
-    def __init__(self, facts: FolderFacts, by_path: Mapping[str, Entry]) -> None:
-        self._facts = facts
+    def __init__(self, by_path: Mapping[str, Entry]) -> None:
         self._by_path = by_path
         self._paths: dict[str, str] = {}
 
-    def __call__(self, certificate: str) -> Body:
-        for one in self._facts.certificates[len(self._paths) :]:
-            self._paths.setdefault(one.id, one.path)
+    def __call__(self, facts: FolderFacts, certificate: str) -> Body:
+        if not self._paths:
+            self._paths = {one.id: one.path for one in facts.certificates}
         entry = self._by_path.get(self._paths.get(certificate, ""))
         value = read_document(entry).value if entry is not None else {}
         body: Body = value.get("body", {})

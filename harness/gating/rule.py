@@ -2,12 +2,14 @@
 
 A rule finds; it never decides the exit code of a run, never writes, never raises on purpose: whatever it raises is a
 bug of the rule and is reported as one.
+
+These nouns are named tuples: a gate of one certificate takes hardly longer than to start Python, and a data class costs
+five times as much to make.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from harness.errors import ExitCode
@@ -30,8 +32,7 @@ class Problem(NamedTuple):
 Problems = Iterable[Problem]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """Why a document could not be read, filed under the rule whose question it fails."""
 
     rule: str
@@ -40,8 +41,7 @@ class Fault:
     message: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """One file of a known kind, read and parsed as far as that went."""
 
     entry: Entry
@@ -52,20 +52,18 @@ class Document:
     faults: Sequence[Fault] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ledger:
+class Ledger(NamedTuple):
     """All events of a folder that could be read."""
 
     events: Sequence[Event] = ()
     """Oldest first."""
-    paths: Mapping[str, str] = field(default_factory=dict)
+    paths: Mapping[str, str] = {}
     """Id of each event to its path."""
-    by_target: Mapping[str, Sequence[Event]] = field(default_factory=dict)
+    by_target: Mapping[str, Sequence[Event]] = {}
     """Id of a certificate to the events that speak of it, oldest first."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Subject:
+class Subject(NamedTuple):
     """One certificate that parses and fits its schema, with its evidence. In memory only while its rules run."""
 
     document: Document
@@ -87,8 +85,7 @@ class Subject:
     """What the ledger says of it, whatever its status member says."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CertificateFacts:
+class CertificateFacts(NamedTuple):
     """What is kept of a certificate after its rules ran."""
 
     path: str
@@ -104,23 +101,25 @@ class CertificateFacts:
     overall: str
 
 
-@dataclass(slots=True)
 class FolderFacts:
     """What folder-wide rules look at: digests and small facts, no bodies."""
 
-    folder: Folder
-    ledger: Ledger
-    certificates: list[CertificateFacts] = field(default_factory=list)
-    unread: int = 0
-    """Certificates that were there and could not be read."""
-    evidence: dict[str, str] = field(default_factory=dict)
-    """Path of each evidence file to the digest of its bytes; empty where it could not be read."""
-    load: Callable[[str], Body] = field(default=lambda _: {})
-    """Reads the body of one certificate again, by its id; empty where there is none."""
+    def __init__(self, folder: Folder, ledger: Ledger, load: Callable[[FolderFacts, str], Body]) -> None:
+        self.folder = folder
+        self.ledger = ledger
+        self.certificates: list[CertificateFacts] = []
+        self.unread = 0
+        """Certificates that were there and could not be read."""
+        self.evidence: dict[str, str] = {}
+        """Path of each evidence file to the digest of its bytes; empty where it could not be read."""
+        self._load = load
+
+    def body(self, certificate: str) -> Body:
+        """Read the body of one certificate again, by its id; empty where there is none."""
+        return self._load(self, certificate)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One rule: what it demands, whom it protects, how it ends, how to mend what it finds."""
 
     id: str

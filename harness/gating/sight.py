@@ -16,10 +16,15 @@ from harness.deriving.support import for_target
 from harness.model.evidence import Evidence, PartRow, PartTable, Point, StepRecord, Turn
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef
 from harness.model.values import Phase
+from harness.wire import canonical
 
 _SAME_PLACE: Final = (Phase.BOUNDARY, Phase.PREFILLED, Phase.END, Phase.SEEN, Phase.RESTORED)
 """Where a reference may have been looked at, at the position of a restore, most telling first."""
 _LATE: Final = (Phase.OPENED, Phase.BOUNDARY, Phase.RESTORED, Phase.PREFILLED, Phase.END, Phase.SEEN)
+
+_MOST_PLANS: Final = 64
+_PLANS: Final[dict[tuple[object, ...], Mapping[str, CellPlan]]] = {}
+"""Resolved products by everything that they depend on: many certificates share a scenario."""
 
 Key = tuple[str, str, str]
 """Cell, arm, label."""
@@ -54,9 +59,14 @@ class Sight:
     def plans(self) -> Mapping[str, CellPlan]:
         """Every cell of the declared product, resolved, without the controls that the target cannot run."""
         header = self._header
-        plan = expand_procedure(header.scenario_id, header.procedure, header.scales)
-        capabilities = [str(one) for one in _items(header.target.get("capabilities"))]
-        return {cell.id: for_target(cell, capabilities) for cell in plan.cells}
+        capabilities = tuple(str(one) for one in _items(header.target.get("capabilities")))
+        key = (canonical.digest(header.procedure), header.scenario_id, tuple(header.scales), capabilities)
+        if key not in _PLANS:
+            if len(_PLANS) >= _MOST_PLANS:
+                _PLANS.clear()
+            plan = expand_procedure(header.scenario_id, header.procedure, header.scales)
+            _PLANS[key] = {cell.id: for_target(cell, capabilities) for cell in plan.cells}
+        return _PLANS[key]
 
     def points(self, cell: str, ref: PointRef | None) -> Sequence[Point]:
         """Looks of one step, in the order in which they were taken."""

@@ -10,6 +10,7 @@ import pytest
 from harness.errors import InvalidDocumentError
 from harness.gating import folder as folders
 from harness.gating.folder import Entry, Form, Kind, classify, read, scan
+from harness.wire import certificate_doc, evidence_doc
 
 SHA = "ab" * 32
 
@@ -108,3 +109,8 @@ def test_a_listing_without_end_is_cut_and_says_so(tmp_path: Path, monkeypatch: p
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
     assert not scan(tmp_path / "nowhere").exists
+
+
+def test_the_limits_are_those_of_the_writers() -> None:
+    assert folders.MAX_DOCUMENT_BYTES == certificate_doc.MAX_BYTES
+    assert folders.MAX_EVIDENCE_BYTES == evidence_doc.MAX_BYTES

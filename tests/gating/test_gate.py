@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ def rule(name: str, code: ExitCode, severity: str = "error") -> Rule:
     def check(_: Entry) -> Problems:
         yield Problem("", "found")
 
-    return replace(ANY, id=name, exit_code=code, severity=severity, folder=None, entry=check)
+    return ANY._replace(id=name, exit_code=code, severity=severity, folder=None, entry=check)
 
 
 def broken(name: str) -> Rule:
@@ -36,7 +35,7 @@ def broken(name: str) -> Rule:
         yield Problem("", "seen before the bug")
         raise KeyError(name)
 
-    return replace(ANY, id=name, exit_code=ExitCode.FINDINGS, folder=None, entry=check)
+    return ANY._replace(id=name, exit_code=ExitCode.FINDINGS, folder=None, entry=check)
 
 
 def test_an_empty_folder_is_nothing_to_check(tmp_path: Path) -> None:
@@ -175,7 +174,7 @@ def test_every_valid_certificate_of_a_folder_is_looked_at(tmp_path: Path) -> Non
         seen.append(str(getattr(subject, "id", "")))
         return ()
 
-    report: GateReport = gate([tmp_path], rules=[replace(ANY, folder=None, certificate=check)])
+    report: GateReport = gate([tmp_path], rules=[ANY._replace(folder=None, certificate=check)])
 
     assert report.rules == ("CG001",)
     assert len(set(seen)) == len(certificates(tmp_path)) == 3

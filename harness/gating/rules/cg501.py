@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.deriving.status import ledger_problems
 from harness.gating.rule import Body, FolderFacts, Problem, Problems, Rule
 from harness.model.certificate import Event
 from harness.model.values import Sha256
@@ -13,6 +12,10 @@ from harness.model.values import Sha256
 
 def check(facts: FolderFacts) -> Problems:
     """Targets and successors exist and belong together, nobody comes back to himself, what differs is listed."""
+    if not facts.ledger.events:
+        return
+    from harness.deriving.status import ledger_problems
+
     paths = {one.id: one.path for one in facts.certificates}
     for events in _families(facts.ledger.events):
         for problem in ledger_problems(_Bodies(facts, events, paths), events):
@@ -52,7 +55,7 @@ class _Bodies(Mapping[Sha256, Body]):
         if key not in self._ids:
             raise KeyError(key)
         if self._last[0] != key:
-            self._last = (key, self._facts.load(key))
+            self._last = (key, self._facts.body(key))
         return self._last[1]
 
     def __iter__(self) -> Iterator[Sha256]:

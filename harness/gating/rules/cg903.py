@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
 
 from harness.gating.folder import Kind
 from harness.gating.rule import Document, Problem, Problems, Rule, Subject
 from harness.model.evidence import Crash, Difference, Evidence, PartTable, StepRecord, StoreView
 from harness.wire import evidence_doc, privacy
+from harness.wire.records import record_to_mapping
 
-_MOST = 20
+_MOST: Final = 20
+_DIGEST: Final = re.compile(r"[0-9a-f]{32}(?:[0-9a-f]{8}|[0-9a-f]{32})?")
+"""Run ids, commits and SHA-256: no pattern of a private thing fits them."""
 
 
 def check_certificate(subject: Subject) -> Problems:
     """The body, and everything in the evidence that can hold free text."""
-    for finding in privacy.findings(subject.body)[:_MOST]:
+    for finding in _findings(subject.body)[:_MOST]:
         path, _, kind = finding.rpartition(": ")
         yield Problem(f"/body{path}", f"holds a private thing: {kind}")
     if subject.evidence is not None:
@@ -27,13 +33,13 @@ def check_certificate(subject: Subject) -> Problems:
 def check_document(document: Document) -> Problems:
     """A ledger event."""
     if document.entry.kind is Kind.EVENT:
-        for finding in privacy.findings(document.value)[:_MOST]:
+        for finding in _findings(document.value)[:_MOST]:
             yield Problem("", f"holds a private thing: {finding}")
 
 
 def _in_evidence(evidence: Evidence) -> Iterator[str]:
     """Findings as ``kind of record, path: kind of thing``. Labels and digests are held to their patterns already."""
-    for finding in privacy.findings(evidence_doc.header_to_mapping(evidence.header)):
+    for finding in _findings(evidence_doc.header_to_mapping(evidence.header)):
         yield f"header{finding}"
     names: set[str] = set()
     for one in evidence.observations:
@@ -41,12 +47,37 @@ def _in_evidence(evidence: Evidence) -> Iterator[str]:
             names.update(row.name for row in one.rows)
             names.update(row.element_type for row in one.rows)
         elif isinstance(one, (StepRecord, StoreView, Difference, Crash)):
-            for finding in privacy.findings(evidence_doc.observation_to_mapping(one)):
+            for finding in _findings(record_to_mapping(one)):
                 yield f"{type(one).__name__}{finding}"
     for name in sorted(names):
-        kind = privacy.text_kind(name)
-        if kind:
+        if kind := _kind(name):
             yield f"name of a part: {kind}"
+
+
+def _findings(value: object) -> Sequence[str]:
+    """Return what :func:`privacy.findings` returns; texts that many records share are looked at once."""
+    waiting: list[object] = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Mapping):
+            if any(_key_tells(str(key)) for key in node):
+                return privacy.findings(value)
+            waiting.extend(node.values())
+        elif isinstance(node, (list, tuple)):
+            waiting.extend(node)
+        elif isinstance(node, str) and not _DIGEST.fullmatch(node) and _kind(node):
+            return privacy.findings(value)
+    return ()
+
+
+@lru_cache(maxsize=8192)
+def _kind(text: str) -> str:
+    return privacy.text_kind(text)
+
+
+@lru_cache(maxsize=8192)
+def _key_tells(key: str) -> bool:
+    return bool(privacy.findings({key: "value"}))
 
 
 RULE = Rule(
