@@ -1,138 +1,241 @@
-"""Ledger events: made, checked against all that is there, written once; and what is generated from them.
+"""What is done to certificates after they were issued: one function per kind of event.
 
-The order on disk is: what events speak of, then the event, then the generated members. A stop at any point leaves
-either nothing new, or a folder that a gate refuses and that the same call, made again, completes.
+The order on disk is: what events speak of, then the event, then the generated members. Where one act takes several
+events, the one that it is named after is written last. So a stop at any point leaves either nothing new, or a folder
+that a gate refuses and that the same call, made again, completes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.certifying.readme import readme
-from harness.certifying.store import README, Store, certificate_path, event_path, read_store
-from harness.deriving.changes import differs, dropped_cells, reason_code
-from harness.deriving.status import REINSTATE, SUPERSEDE, WITHDRAW, derive_status, ledger_problems
-from harness.errors import InvalidDocumentError, StorageError, UsageError
+from harness.certifying.events import (
+    event_time,
+    make_event,
+    require_sound,
+    second_after,
+    supersede_event,
+    write_event,
+    write_once,
+)
+from harness.certifying.regenerating import read_bodies, regenerate, regenerate_all
+from harness.certifying.store import Store
+from harness.deriving.changes import same_place
+from harness.deriving.fields import text_at
+from harness.deriving.status import ANNOTATE, REINSTATE, WAIVE, WITHDRAW, open_events
+from harness.errors import InvalidDocumentError, UsageError
 from harness.model.certificate import Certificate, Event
-from harness.model.values import ReasonCode, Sha256
-from harness.wire import files
-from harness.wire.certificate_doc import format_certificate
-from harness.wire.event_doc import event_id, format_event
+from harness.model.values import CertificateState, ReasonCode, Sha256, Verdict
+from harness.wire import privacy
+
+__all__ = [
+    "annotate",
+    "event_time",
+    "regenerate",
+    "regenerate_all",
+    "reinstate",
+    "require_sound",
+    "supersede",
+    "supersede_event",
+    "waive",
+    "withdraw",
+    "write_event",
+    "write_once",
+]
 
 
-def supersede_event(old: Certificate, new: Certificate, created: str) -> Event:
-    """Return the event by which a certificate replaces its predecessor; why is computed from what differs."""
-    changed = differs(old.body, new.body)
-    return _with_id(
-        Event(
-            id=Sha256(""),
-            kind=SUPERSEDE,
-            target=old.id,
-            by=new.id,
-            reason_code=reason_code(changed),
-            created=created,
-            differs=changed,
-            dropped_cells=dropped_cells(old.body, new.body),
-        )
-    )
+def supersede(folder: Path, old: str, new: str, reason: ReasonCode, created: str, *, mend: bool = False) -> list[Path]:
+    """Let one certificate replace another by hand; runs on one machine do it by themselves.
 
+    Args:
+        folder: The certificates folder.
+        old: Id of the one that is replaced.
+        new: Id of its successor.
+        reason: Why.
+        created: Time of the event, RFC 3339 UTC.
+        mend: Put aside what the ledger says of ``old`` so far, by a reinstate event: after a merge of contradictions.
 
-def withdraw(folder: Path, certificate: str, reason: ReasonCode, created: str) -> list[Path]:
-    """Take a certificate back: it supports no claim any more. Returns what was written.
+    Returns:
+        What was written.
 
     Raises:
         UsageError: There is no such certificate.
-        InvalidDocumentError: It is withdrawn already, or the folder cannot be trusted.
+        InvalidDocumentError: An invariant of the ledger would be broken; the message names both ids.
         StorageError: The disk refuses.
     """
-    return _record(folder, WITHDRAW, certificate, reason, created)
+    store = read_bodies(folder)
+    first, second = _known(store, old), _known(store, new)
+    _require_force(second)
+    aside, at = _put_aside(store, first, created, mend=mend)
+    if not aside:
+        _require_not_superseded(first)
+    return _record(store, first, [*aside, supersede_event(first, second, at, reason)])
+
+
+def withdraw(folder: Path, certificate: str, reason: ReasonCode, created: str, *, mend: bool = False) -> list[Path]:
+    """Take a certificate back: it supports no claim any more. A stop that it had replaced holds again.
+
+    Args:
+        folder: The certificates folder.
+        certificate: Its id.
+        reason: Why.
+        created: Time of the event, RFC 3339 UTC.
+        mend: Put aside what the ledger says of it so far, by a reinstate event: also a superseded record is then
+            withdrawn.
+
+    Returns:
+        What was written.
+
+    Raises:
+        UsageError: There is no such certificate.
+        InvalidDocumentError: It is withdrawn or superseded already, or the folder cannot be trusted.
+        StorageError: The disk refuses.
+    """
+    store = read_bodies(folder)
+    found = _known(store, certificate)
+    aside, at = _put_aside(store, found, created, mend=mend)
+    uncovered = [event for stop in _stops_behind(store, found) for event in _uncover(store, stop, found, reason, at)]
+    return _record(store, found, [*uncovered, *aside, make_event(WITHDRAW, found.id, reason, at)])
 
 
 def reinstate(folder: Path, certificate: str, reason: ReasonCode, created: str) -> list[Path]:
-    """Make a superseded or withdrawn certificate current again. Returns what was written.
+    """Make a superseded or withdrawn certificate current again; an older current one gives way to it.
+
+    Returns:
+        What was written.
 
     Raises:
         UsageError: There is no such certificate.
-        InvalidDocumentError: It is current, another one is current for its claim key and machine, or the folder
+        InvalidDocumentError: It is current, a newer one is current for its claim key and machine, or the folder
             cannot be trusted.
         StorageError: The disk refuses.
     """
-    return _record(folder, REINSTATE, certificate, reason, created)
+    store = read_bodies(folder)
+    found = _known(store, certificate)
+    older = [one for one in _rivals(store, found) if _made(one) < _made(found)]
+    giving_way = [supersede_event(one, found, created, reason) for one in older if _holds(one)]
+    return _record(store, found, [*giving_way, make_event(REINSTATE, found.id, reason, created)])
 
 
-def require_sound(store: Store, new: Sequence[Certificate] = (), events: Sequence[Event] = ()) -> None:
-    """Do nothing if the ledger would hold with additions; what was wrong before is not blamed on them.
+def waive(folder: Path, certificate: str, rule: str, reason: ReasonCode, created: str, until: str = "") -> list[Path]:
+    """Record that a finding of one gate rule on one certificate is accepted; whether it counts is the policy's matter.
+
+    Args:
+        folder: The certificates folder.
+        certificate: Its id.
+        rule: The gate rule, like ``CG601``.
+        reason: Why.
+        created: Time of the event, RFC 3339 UTC.
+        until: Last day on which it holds, like ``2026-12-31``; empty: no end.
+
+    Returns:
+        What was written.
 
     Raises:
-        InvalidDocumentError: An invariant would be broken.
-    """
-    before = {(one.code, one.id) for one in ledger_problems(store.bodies(), store.events)}
-    bodies = {**store.bodies(), **{one.id: one.body for one in new}}
-    after = ledger_problems(bodies, (*store.events, *events))
-    fresh = [one for one in after if (one.code, one.id) not in before]
-    if fresh:
-        raise InvalidDocumentError(f"{fresh[0].code}: {fresh[0].message}", where=f"ledger event {fresh[0].id[:12]}")
-
-
-def write_event(folder: Path, event: Event) -> Path:
-    """Write an event, once; one that is there already with the same content is left alone.
-
-    Raises:
+        UsageError: There is no such certificate, the day does not exist, or it is over.
+        InvalidDocumentError: The rule is no rule id, or the folder cannot be trusted.
         StorageError: The disk refuses.
     """
-    return write_once(folder / event_path(event), format_event(event))
+    if until:
+        _require_day(until, created)
+    store = read_bodies(folder)
+    found = _known(store, certificate)
+    return _record(store, found, [make_event(WAIVE, found.id, reason, created, rule=rule, until=until)])
 
 
-def write_once(path: Path, data: bytes) -> Path:
-    """Write a file under a name that follows from its content; the same file may be there already.
+def annotate(folder: Path, certificate: str, reason: ReasonCode, created: str, note: str = "") -> list[Path]:
+    """Put a note beside a certificate; changes nothing of what it supports.
+
+    Args:
+        folder: The certificates folder.
+        certificate: Its id.
+        reason: What the note is about.
+        created: Time of the event, RFC 3339 UTC.
+        note: At most 200 printable ASCII characters on one line, naming nobody and no machine.
+
+    Returns:
+        What was written.
 
     Raises:
-        StorageError: The disk refuses, or another content lies under the name.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        files.write_new(path, data)
-    elif files.read(path, max_bytes=len(data)) != data:
-        raise StorageError(f"{path.name}: another content lies under this name; nothing was changed")
-    return path
-
-
-def regenerate(folder: Path, claim_key: str) -> list[Path]:
-    """Write the status members and the README of one claim key anew, where they differ. Returns what was written.
-
-    Raises:
-        InvalidDocumentError: The folder cannot be trusted.
+        UsageError: There is no such certificate, or the note holds something private.
+        InvalidDocumentError: The note is too long or not plain, or the folder cannot be trusted.
         StorageError: The disk refuses.
     """
-    store = read_store(folder)
-    certificates = store.of_claim(claim_key)
-    written = []
-    for certificate in certificates:
-        now = replace(certificate, status=derive_status(certificate.id, store.events))
-        path = folder / certificate_path(certificate)
-        if now.status != certificate.status:
-            files.replace(path, format_certificate(now))
-            written.append(path)
-    page = folder / claim_key / README
-    content = readme(claim_key, certificates, store.events)
-    if not page.is_file() or files.read(page, max_bytes=len(content)) != content:
-        files.replace(page, content)
-        written.append(page)
-    return written
+    private = privacy.text_kind(note)
+    if private:
+        raise UsageError(f"the note holds something private ({private}); say it without")
+    store = read_bodies(folder)
+    found = _known(store, certificate)
+    return _record(store, found, [make_event(ANNOTATE, found.id, reason, created, note=note)])
 
 
-def _record(folder: Path, kind: str, certificate: str, reason: ReasonCode, created: str) -> list[Path]:
-    store = read_store(folder)
+def _known(store: Store, certificate: str) -> Certificate:
     found = store.certificates.get(Sha256(certificate))
     if found is None:
         raise UsageError(f"no certificate {certificate[:64]!r} in this folder; an id has 64 hex digits")
-    event = _with_id(Event(id=Sha256(""), kind=kind, target=found.id, reason_code=reason, created=created))
-    require_sound(store, events=(event,))
-    path = write_event(folder, event)
-    return [path, *regenerate(folder, str(found.body["claim_key"]))]
+    return found
 
 
-def _with_id(event: Event) -> Event:
-    return replace(event, id=event_id(event))
+def _record(store: Store, about: Certificate, events: Sequence[Event]) -> list[Path]:
+    """Check events together, write them in their order, then everything that follows from them."""
+    require_sound(store, events=events)
+    written = [write_event(store.folder, event) for event in events]
+    return [*written, *regenerate(store.folder, str(about.body["claim_key"]))]
+
+
+def _put_aside(store: Store, one: Certificate, created: str, *, mend: bool) -> tuple[Sequence[Event], str]:
+    """Return the reinstate event that mending takes, if any, and the time of what comes after it."""
+    if not mend or not open_events(one.id, store.events):
+        return (), created
+    return (make_event(REINSTATE, one.id, ReasonCode.RECORD_ERROR, created),), second_after(created)
+
+
+def _require_force(successor: Certificate) -> None:
+    if successor.status.state is CertificateState.WITHDRAWN:
+        message = f"successor_withdrawn: {successor.id} was withdrawn and can replace nothing; reinstate it first"
+        raise InvalidDocumentError(message, where="ledger")
+
+
+def _require_not_superseded(one: Certificate) -> None:
+    if one.status.state is CertificateState.SUPERSEDED:
+        message = f"two_successors: {one.id} was superseded by {one.status.superseded_by} already"
+        raise InvalidDocumentError(message, where="ledger")
+
+
+def _stops_behind(store: Store, one: Certificate) -> Sequence[Certificate]:
+    """Return the stops that a certificate replaced and that would be out of sight without it."""
+    return [
+        other
+        for other in store.certificates.values()
+        if other.status.superseded_by == one.id and text_at(other.body, "decision", "overall") == Verdict.STOP
+    ]
+
+
+def _uncover(store: Store, stop: Certificate, gone: Certificate, reason: ReasonCode, at: str) -> Sequence[Event]:
+    """Let a stop hold again, or be replaced by what holds now instead of what is taken back."""
+    back = make_event(REINSTATE, stop.id, reason, at)
+    others = [one for one in _rivals(store, stop) if _holds(one) and one.id != gone.id]
+    return (back, *(supersede_event(stop, one, second_after(at), reason) for one in others[:1]))
+
+
+def _rivals(store: Store, one: Certificate) -> Sequence[Certificate]:
+    return [other for other in store.certificates.values() if other.id != one.id and same_place(other.body, one.body)]
+
+
+def _holds(one: Certificate) -> bool:
+    return one.status.state is CertificateState.CURRENT
+
+
+def _made(one: Certificate) -> str:
+    return text_at(one.body, "run", "created")
+
+
+def _require_day(until: str, created: str) -> None:
+    try:
+        day = datetime.strptime(until, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        raise UsageError(f"found the day {until[:20]!r}; wanted is one like 2026-12-31") from None
+    if f"{day:%Y-%m-%d}" != until or until < created[:10]:
+        raise UsageError(f"a waiver until {until[:20]} is over before it begins, or is no day like 2026-12-31")

@@ -41,7 +41,7 @@ def readme(claim_key: str, certificates: Sequence[Certificate], events: Sequence
     """
     newest_first = sorted(certificates, key=lambda one: (text_at(one.body, "run", "created"), one.id), reverse=True)
     own = {one.id for one in certificates}
-    told = [line for event in in_order(events) if event.target in own for line in _told(event)]
+    items = [line for event in in_order(events) if event.target in own for line in told(event)]
     lines = [
         f"# {claim_key}",
         "",
@@ -50,7 +50,7 @@ def readme(claim_key: str, certificates: Sequence[Certificate], events: Sequence
         "| certificate | date | decision | status | superseded by |",
         "|---|---|---|---|---|",
         *(_row(one, events) for one in newest_first),
-        *(["", *told] if told else []),
+        *(["", *items] if items else []),
     ]
     return ("\n".join(lines) + "\n").encode()
 
@@ -62,7 +62,8 @@ def _row(certificate: Certificate, events: Sequence[Event]) -> str:
     return f"| `{id12(certificate.id)}` | {date} | {overall} | {status.state} | {by} |"
 
 
-def _told(event: Event) -> Iterator[str]:
+def told(event: Event) -> Iterator[str]:
+    """Tell one event as an item of a list, in Markdown."""
     day, target, why = event.created[:10], id12(event.target), _WORDS[event.reason_code]
     if event.kind == "supersede":
         yield f"- {day}: `{id12(event.by)}` replaced `{target}`: {why}.{_differing(event)}{_dropped(event)}"

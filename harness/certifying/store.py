@@ -12,14 +12,14 @@ A file is believed only under the name that follows from its content.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from harness.deriving.fields import text_at
 from harness.deriving.ids import certificate_name
-from harness.errors import InvalidDocumentError
+from harness.errors import InvalidDocumentError, UsageError
 from harness.model.certificate import Certificate, Event
 from harness.model.values import Sha256
 from harness.wire import files
@@ -31,6 +31,10 @@ LEDGER: Final = "ledger"
 README: Final = "README.md"
 ATTRIBUTES: Final = ".gitattributes"
 
+LEAST_HEAD: Final = 6
+"""Hex digits of an id that name a certificate, if only one begins so."""
+
+_HEX: Final = frozenset("0123456789abcdef")
 _EVENT_BYTES: Final = 2 * 1024 * 1024
 
 
@@ -48,6 +52,25 @@ class Store:
         found = [one for one in self.certificates.values() if one.body.get("claim_key") == claim_key]
         return sorted(found, key=lambda one: (text_at(one.body, "run", "created"), one.id))
 
+    def find(self, head: str) -> Certificate:
+        """Return the certificate whose id begins like this.
+
+        Args:
+            head: At least the first six hex digits of an id.
+
+        Raises:
+            UsageError: It is too short, or none or several ids begin so.
+        """
+        shown = repr(head[:64])
+        if len(head) < LEAST_HEAD or not _HEX.issuperset(head):
+            raise UsageError(f"found {shown}; wanted are the first digits of an id, at least {LEAST_HEAD} hex digits")
+        found = sorted(one for one in self.certificates if one.startswith(head))
+        if not found:
+            raise UsageError(f"no certificate {shown} in {self.folder}; `statecert report` lists what is there")
+        if len(found) > 1:
+            raise UsageError(f"{len(found)} certificates begin with {shown}: {', '.join(found[:4])}; give more digits")
+        return self.certificates[found[0]]
+
     def bodies(self) -> Mapping[Sha256, Mapping[str, object]]:
         """Return id to body."""
         return {identity: one.body for identity, one in self.certificates.items()}
@@ -61,11 +84,32 @@ def read_store(folder: Path) -> Store:
         StorageError: A file cannot be read.
     """
     certificates = {}
-    for path in _certificate_files(folder):
-        found = _read_certificate(folder, path)
+    for path in certificate_files(folder):
+        found = parse_in_place(folder, path, files.read(path, max_bytes=MAX_BYTES))
         certificates[found.id] = found
-    events = [_read_event(folder, path) for path in sorted((folder / LEDGER).glob("*/*.json"))]
-    return Store(folder=folder, certificates=certificates, events=tuple(events))
+    return Store(folder=folder, certificates=certificates, events=read_events(folder))
+
+
+def read_events(folder: Path) -> Sequence[Event]:
+    """Return the ledger of a certificates folder.
+
+    Raises:
+        InvalidDocumentError: An event does not parse, or lies under another name than its own.
+        StorageError: A file cannot be read.
+    """
+    return tuple(_read_event(folder, path) for path in event_files(folder))
+
+
+def parse_in_place(folder: Path, path: Path, data: bytes) -> Certificate:
+    """Return the certificate of bytes that lie at a path below the folder.
+
+    Raises:
+        InvalidDocumentError: They are no certificate, or it belongs under another name.
+    """
+    where = path.relative_to(folder).as_posix()
+    found = parse_certificate(data, where)
+    _require_name(where, certificate_path(found))
+    return found
 
 
 def certificate_path(certificate: Certificate) -> PurePosixPath:
@@ -84,16 +128,15 @@ def event_path(event: Event) -> PurePosixPath:
     return PurePosixPath(LEDGER) / event.created[:4] / f"{event.id}.json"
 
 
-def _certificate_files(folder: Path) -> Iterable[Path]:
+def event_files(folder: Path) -> Sequence[Path]:
+    """Return the event files of a certificates folder, in the order of their paths."""
+    return sorted((folder / LEDGER).glob("*/*.json"))
+
+
+def certificate_files(folder: Path) -> Sequence[Path]:
+    """Return the certificate files of a certificates folder, in the order of their paths."""
     found = (path for path in folder.glob("*/*/*/*.json") if path.relative_to(folder).parts[0] != LEDGER)
     return sorted(found)
-
-
-def _read_certificate(folder: Path, path: Path) -> Certificate:
-    where = path.relative_to(folder).as_posix()
-    found = parse_certificate(files.read(path, max_bytes=MAX_BYTES), where)
-    _require_name(where, certificate_path(found))
-    return found
 
 
 def _read_event(folder: Path, path: Path) -> Event:

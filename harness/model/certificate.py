@@ -49,6 +49,12 @@ class Event:
     """Computed: which digests or environment facts differ between target and successor."""
     dropped_cells: Sequence[str] = ()
     """Computed: cells of the target that the successor does not have."""
+    rule: str = ""
+    """Of ``waive``: the gate rule that is waived, like ``CG601``."""
+    until: str = ""
+    """Of ``waive``: last day on which it holds, like ``2026-12-31``; empty: no end."""
+    note: str = ""
+    """Of ``annotate``: one short line of printable ASCII that names nobody and no machine."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,6 +10,8 @@ from harness.model.values import ReasonCode, Sha256
 from harness.wire import canonical, schemas, strict
 
 SCHEMA: Final = "event.v1"
+_OPTIONAL: Final = ("by", "rule", "until", "note")
+"""Left out where they are empty."""
 
 
 def event_to_mapping(event: Event) -> dict[str, object]:
@@ -23,8 +25,9 @@ def event_to_mapping(event: Event) -> dict[str, object]:
         "differs": list(event.differs),
         "dropped_cells": list(event.dropped_cells),
     }
-    if event.by:
-        found["by"] = event.by
+    for name in _OPTIONAL:
+        if value := getattr(event, name):
+            found[name] = value
     return found
 
 
@@ -47,11 +50,11 @@ def event_from_mapping(value: object, where: str) -> Event:
         id=Sha256(canonical.digest(fields)),
         kind=fields["kind"],
         target=Sha256(fields["target"]),
-        by=fields.get("by", ""),
         reason_code=ReasonCode(fields["reason_code"]),
         created=fields["created"],
         differs=tuple(fields["differs"]),
         dropped_cells=tuple(fields["dropped_cells"]),
+        **{name: fields.get(name, "") for name in _OPTIONAL},
     )
 
 
