@@ -42,6 +42,24 @@ def test_at_a_boundary_pending_logits_are_compared_only_where_both_have_them() -
     assert differing([META], [META, LOGITS], Phase.PREFILLED) == (["logits:only_in_reference"], 1)
 
 
+@pytest.mark.parametrize(
+    ("change", "how"),
+    [
+        ({"bytes": 4}, "size"),
+        ({"shape": (4,)}, "shape"),
+        ({"element_type": "i8"}, "element_type"),
+        ({"family": "draft"}, "element_type"),
+        ({"layer": 2}, "element_type"),
+        ({"stream": "rows"}, "element_type"),
+        ({"sha256": Sha256("1" * 64)}, "bytes"),
+    ],
+)
+def test_every_column_of_a_part_counts(change: dict[str, object], how: str) -> None:
+    other = replace(META, **change)  # type: ignore[arg-type]
+
+    assert differing([other], [META], Phase.PREFILLED) == ([f"meta:{how}"], 1)
+
+
 def test_a_grade_that_shows_no_parts_compares_none() -> None:
     assert differing([META], [META, LOGITS], Phase.PREFILLED, see_parts=False) == ([], 0)
 
