@@ -7,8 +7,8 @@ Counts come from the engine's own counters, taken before and after a call.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace, replace
 from typing import TYPE_CHECKING, Final
 
 import torch
@@ -38,6 +38,21 @@ _CODES: Final = {
 }
 """Code of the engine's error tree to the seam's word; a code that is not here is an engine error."""
 _LOGITS_TYPE: Final = "f32"
+MEMORY_QUERY: Final = "memory_query"
+"""Engine option: ``fail`` or ``low`` puts a query of that kind behind the memory guard; empty: there is no guard."""
+VARIANTS: Final = {
+    "weights_seed": "seed",
+    "max_seq_len": "max_seq_len",
+    "k_type": "k_type",
+    "v_type": "v_type",
+    "recurrent_type": "recurrent_type",
+}
+"""Session option to the engine option in which such a session differs."""
+_BESIDE: Final = {
+    "weights_seed": "seed",
+    **{name: name for name in ("k_type", "v_type", "recurrent_type", "max_seq_len")},
+}
+"""Session options that need a model or buffers of their own, and the engine options that they are."""
 
 
 class TorchAdapter:
@@ -68,12 +83,16 @@ class TorchAdapter:
         Raises:
             RefusedError: An option is unknown or out of range.
         """
+        wanted = dict(options)
+        query = _memory_query(wanted.pop("memory_query", "none"))
         known = {field.name for field in fields(EngineOptions)}
-        unknown = sorted(set(options) - known)
+        unknown = sorted(set(wanted) - known)
         if unknown:
-            raise RefusedError(RefusalCode.UNSUPPORTED, f"unknown options {unknown}; known are {sorted(known)}")
+            told = sorted({*known, "memory_query"})
+            raise RefusedError(RefusalCode.UNSUPPORTED, f"unknown options {unknown}; known are {told}")
         with _refusals():
-            engine = self.engine_class(EngineOptions(**options))  # type: ignore[arg-type] # validated by the engine
+            validated = EngineOptions(**wanted)  # type: ignore[arg-type] # validated by the engine
+            engine = self.engine_class(validated, memory_query=query)
         return TorchAdapterEngine(engine, self)
 
 
@@ -84,6 +103,7 @@ class TorchAdapterEngine:
         self._engine = engine
         self._adapter = adapter
         self._handles: dict[str, SessionHandle] = {}
+        self._variants: dict[tuple[tuple[str, str | int | bool], ...], TorchEngine] = {}
         self.copied = CopiedBytes(engine)
 
     def identity(self) -> Identity:
@@ -107,16 +127,34 @@ class TorchAdapterEngine:
     def open_session(self, options: Options) -> TorchAdapterSession:
         """Open a session; see :class:`harness.torch_engine.options.SessionOptions`.
 
+        ``weights_seed``, ``k_type``, ``v_type``, ``recurrent_type`` and ``max_seq_len`` open it on another model of the
+        same name, or with other buffers; it shares the snapshot store and the handles, as sessions of one server do.
+
         Raises:
             RefusedError: An option is unknown or out of range.
         """
+        own = {name: value for name, value in options.items() if name not in _BESIDE}
         with _refusals():
-            return TorchAdapterSession(self, self._engine.open_session(**dict(options)))
+            return TorchAdapterSession(self, self._beside(options).open_session(**own))
+
+    def _beside(self, options: Options) -> TorchEngine:
+        """Return the engine of a session: this one, or one beside it with the same store."""
+        changes = {_BESIDE[name]: value for name, value in options.items() if name in _BESIDE}
+        if not changes:
+            return self._engine
+        changed = replace(self._engine.options, **changes)  # type: ignore[arg-type] # validated by the engine
+        other = type(self._engine)(changed)
+        other.cache, other.snapshotter = self._engine.cache, self._engine.snapshotter
+        return other
 
     def store(self) -> tuple[Sequence[Options], Mapping[str, int]]:
         """Snapshots held, and the counters of the cache."""
         entries = [{name: _fact(value) for name, value in entry.items()} for entry in self._engine.cache.entries()]
-        return entries, self._engine.cache.counters()
+        held = {
+            "pinned": sum(bool(entry["children"]) for entry in entries),
+            "roots": sum(not entry["parent"] for entry in entries),
+        }
+        return entries, {**self._engine.cache.counters(), **held}
 
     def evict(self, count: int) -> int:
         """Evict least recently used snapshots."""
@@ -149,6 +187,11 @@ class TorchAdapterEngine:
         with _refusals():
             self._engine.cache.corrupt(key, _stored_name(part), byte, mask)
 
+    def damage_store(self, key: str, kind: str) -> None:
+        """Break the geometry of a stored snapshot."""
+        with _refusals():
+            self._engine.cache.damage(key, kind)
+
     def close(self) -> None:
         """Drop handles and snapshots."""
         for handle in self._handles.values():
@@ -171,6 +214,16 @@ class TorchAdapterEngine:
         if name not in self._handles:
             raise RefusedError(RefusalCode.MISSING, f"no snapshot {name!r}")
         return self._handles[name]
+
+    def _variant(self, changed: Options) -> TorchEngine:
+        """Return an engine that differs in some options and shares the store; made once for each difference."""
+        key = tuple(sorted(changed.items()))
+        if key not in self._variants:
+            options = replace(self._engine.options, **changed)  # type: ignore[arg-type] # validated by the engine
+            variant = self._adapter.engine_class(options)
+            variant.cache, variant.snapshotter = self._engine.cache, self._engine.snapshotter
+            self._variants[key] = variant
+        return self._variants[key]
 
     def _over_budget(self) -> bool:
         held = self._engine.cache.counters()
@@ -337,6 +390,35 @@ def _sampling(sampler: Mapping[str, int]) -> Sampling | None:
     if unknown:
         raise RefusedError(RefusalCode.UNSUPPORTED, f"unknown sampler fields {unknown}; known are {sorted(known)}")
     return Sampling(**sampler)
+
+
+def _memory_query(kind: object) -> Callable[[], int] | None:
+    """Return what the memory guard asks: nothing, a query that fails, or one that finds no memory.
+
+    Raises:
+        RefusedError: The kind is unknown.
+    """
+    queries: dict[object, Callable[[], int] | None] = {"none": None, "fail": _failing_query, "low": lambda: 0}
+    if kind not in queries:
+        raise RefusedError(
+            RefusalCode.UNSUPPORTED, f"memory_query: known are {sorted(map(str, queries))}, found {kind!r}"
+        )
+    return queries[kind]
+
+
+def _failing_query() -> int:
+    raise OSError("the memory query failed, as asked")
+
+
+def _memory_query(kind: str) -> Callable[[], int] | None:
+    known: Mapping[str, Callable[[], int] | None] = {"": None, "fail": _failing_query, "low": lambda: 0}
+    if kind not in known:
+        raise RefusedError(RefusalCode.UNSUPPORTED, f"{MEMORY_QUERY}: found {kind!r}; known are fail and low")
+    return known[kind]
+
+
+def _failing_query() -> int:
+    raise OSError("the memory query was asked to fail")
 
 
 def _stored_name(part: str) -> str:

@@ -195,6 +195,10 @@ class RemoteEngine:
         """Flip bits of a part in an explicit snapshot."""
         self._call("corrupt_handle", {"handle": handle, "part": part, "byte": byte, "mask": mask})
 
+    def damage_store(self, key: str, kind: str) -> None:
+        """See :meth:`harness.engines.interface.Engine.damage_store`."""
+        self._call("damage_store", {"key": key, "kind": kind})
+
     def corrupt_store(self, key: str, part: str, byte: int, mask: int) -> None:
         """Flip bits of a part in a stored snapshot."""
         self._call("corrupt_store", {"key": key, "part": part, "byte": byte, "mask": mask})

@@ -167,8 +167,10 @@ class Engine(Protocol):
 
         Each snapshot: ``key``, ``parent`` (hex, empty for a root), ``boundary`` (tokens), ``bytes``,
         ``fixed_bytes``, ``children``, ``pending``, ``domain`` (hex).
-        Counters: at least ``stored_bytes``, ``pending_bytes``, ``entries``, ``captures``, ``restores``,
-        ``hits``, ``misses``, ``evictions``.
+        Counters: at least ``stored_bytes``, ``pending_bytes``, ``entries``, ``captures``, ``restores``, ``hits``,
+        ``misses``, ``evictions``. Where they exist, under these names: ``pinned`` and ``roots`` (entries that have
+        children, and that have no parent), ``miss_never_captured``, ``miss_evicted``, ``skip_exceeds_budget``,
+        ``skip_budget``, ``skip_memory_guard``, ``skip_memory_query_failed``.
         """
         ...
 
@@ -186,6 +188,14 @@ class Engine(Protocol):
 
     def corrupt_store(self, key: str, part: str, byte: int, mask: int) -> None:
         """XOR one byte of a part inside a stored snapshot."""
+        ...
+
+    def damage_store(self, key: str, kind: str) -> None:
+        """Break the geometry of a stored snapshot (capability ``corrupt``).
+
+        ``kind``: ``gap`` (rows begin one too late), ``row_size``, ``row_count`` (one row too many is claimed),
+        ``missing`` (the snapshot is gone, its children stay). An unknown kind is refused with ``unsupported``.
+        """
         ...
 
     def close(self) -> None:

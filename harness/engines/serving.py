@@ -212,6 +212,11 @@ class Server:
         engine.corrupt_store(_text(body, "key"), *place)
         return {}
 
+    def damage_store(self, message: Message) -> dict[str, object]:
+        """Break the geometry of a stored snapshot."""
+        self._engine(message).damage_store(_text(message.body, "key"), _text(message.body, "kind"))
+        return {}
+
     def store(self, message: Message) -> dict[str, object]:
         """List the snapshots held, and the counters."""
         entries, counters = self._engine(message).store()
@@ -363,6 +368,7 @@ _OPERATIONS: Final[Mapping[str, Callable[[Server, Message], dict[str, object] | 
     "corrupt": Server.corrupt,
     "corrupt_handle": Server.corrupt_handle,
     "corrupt_store": Server.corrupt_store,
+    "damage_store": Server.damage_store,
     "store": Server.store,
     "evict": Server.evict,
     "set_budget": Server.set_budget,

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from harness.torch_engine.cache_types import Entry, Turn
+from harness.torch_engine.damage import damaged
 from harness.torch_engine.errors import MissingError
 from harness.torch_engine.keys import CacheKey, Schedule, Tokens, prefix_fingerprints
 from harness.torch_engine.snapshot import corrupted
@@ -65,6 +66,23 @@ class CacheShelf:
         """
         entry = self.find(key_hex)
         entry.snapshot = corrupted(entry.snapshot, part_name, byte_offset, xor_mask)
+
+    def damage(self, key_hex: str, kind: str) -> None:
+        """Break the geometry of a held snapshot, a negative control; see `damage.damaged`.
+
+        ``missing`` takes the entry away as if its memory had been lost: children and plans still name it.
+
+        Raises:
+            MissingError: no such entry.
+            OptionError: no such kind of damage, or nothing to damage.
+        """
+        entry = self.find(key_hex)
+        if kind != "missing":
+            entry.snapshot = damaged(entry.snapshot, kind)
+            return
+        for held in (self._published, *(turn.pending for turn in self._turns)):
+            if held.get(entry.key) is entry:
+                del held[entry.key]
 
     @property
     def stored_bytes(self) -> int:

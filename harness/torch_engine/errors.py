@@ -7,6 +7,8 @@
     ├── CapacityError      capacity     more tokens than the preallocated buffers hold
     └── SnapshotError                   a snapshot could not be taken, found or put back
         ├── LayoutError    layout       its parts do not fit the destination
+        ├── IdentityError  identity     it belongs to another model, schedule or device
+        ├── KVModeError    kv_mode      its rows or its state have another element type
         ├── MissingError   missing      a planned link is no longer there
         ├── BudgetError    budget       it does not fit the memory it may use
         └── MetadataError  metadata     part 0 cannot be read or contradicts the plan
@@ -59,6 +61,18 @@ class LayoutError(SnapshotError):
     """The parts of a snapshot do not fit the state that it would be copied into."""
 
     code: ClassVar[str] = "layout"
+
+
+class IdentityError(SnapshotError):
+    """A snapshot belongs to another model, schedule, device or build."""
+
+    code: ClassVar[str] = "identity"
+
+
+class KVModeError(SnapshotError):
+    """K rows, V rows or the recurrent state have another element type."""
+
+    code: ClassVar[str] = "kv_mode"
 
 
 class MissingError(SnapshotError):

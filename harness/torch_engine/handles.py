@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from harness.torch_engine.errors import LayoutError, MissingError
+from harness.torch_engine.errors import IdentityError, KVModeError, MissingError
 from harness.torch_engine.snapshot import Snapshot
 
-IDENTITY_FREE = frozenset({"namespace"})
-"""Identity fields in which the two sessions of a restore may differ: a fork may change them."""
+IDENTITY_FREE = frozenset({"namespace", "max_seq_len"})
+"""Identity fields in which the two sessions of a restore may differ: a fork may change its namespace, and whether
+there is room is checked by the lengths."""
+KV_MODE = frozenset({"k_type", "v_type", "recurrent_type"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,8 +48,11 @@ def check_identity(saved: Mapping[str, str | int | bool], live: Mapping[str, str
     """Two sessions have the same model, types, schedule and device.
 
     Raises:
-        LayoutError: the first field that differs.
+        IdentityError: the first field that differs.
+        KVModeError: nothing but an element type differs.
     """
-    for name in sorted(saved.keys() | live.keys()):
-        if name not in IDENTITY_FREE and saved.get(name) != live.get(name):
-            raise LayoutError(f"identity.{name}: expected {live.get(name)!r}, found {saved.get(name)!r}")
+    differing = [name for name in sorted(saved.keys() | live.keys()) if saved.get(name) != live.get(name)]
+    binding = sorted((name for name in differing if name not in IDENTITY_FREE), key=lambda name: name in KV_MODE)
+    for name in binding:
+        error = KVModeError if name in KV_MODE else IdentityError
+        raise error(f"identity.{name}: expected {live.get(name)!r}, found {saved.get(name)!r}")

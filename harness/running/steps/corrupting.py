@@ -19,7 +19,8 @@ def corrupt(arm: ArmRun, step: Step) -> None:
     arm.require(Capability.CORRUPT)
     target = step.target
     if "damage" in target:
-        raise RefusedError(RefusalCode.UNSUPPORTED, "the seam has no damage to the geometry of a snapshot")
+        _damage(arm, step)
+        return
     part = _part_name(arm.session(step), str(target["part"]))
     byte, mask = int(target["byte"]), int(target["mask"])
     place: Facts = {"where": target["where"], "part": part, "byte": byte, "mask": mask}
@@ -33,6 +34,13 @@ def corrupt(arm: ArmRun, step: Step) -> None:
             arm.engine.corrupt_store(key, part, byte, mask)
             place = {**place, "key": key, "boundary": target["boundary"]}
     arm.done(step, place)
+
+
+def _damage(arm: ArmRun, step: Step) -> None:
+    """Break the geometry of the snapshot at a boundary."""
+    key, kind = _stored_key(arm, step), str(step.target["damage"])
+    arm.engine.damage_store(key, kind)
+    arm.done(step, {"where": "store", "damage": kind, "key": key, "boundary": step.target["boundary"]})
 
 
 def _part_name(session: ArmSession, wanted: str) -> str:
