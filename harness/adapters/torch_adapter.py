@@ -48,11 +48,6 @@ VARIANTS: Final = {
     "recurrent_type": "recurrent_type",
 }
 """Session option to the engine option in which such a session differs."""
-_BESIDE: Final = {
-    "weights_seed": "seed",
-    **{name: name for name in ("k_type", "v_type", "recurrent_type", "max_seq_len")},
-}
-"""Session options that need a model or buffers of their own, and the engine options that they are."""
 
 
 class TorchAdapter:
@@ -84,11 +79,11 @@ class TorchAdapter:
             RefusedError: An option is unknown or out of range.
         """
         wanted = dict(options)
-        query = _memory_query(wanted.pop("memory_query", "none"))
+        query = _memory_query(str(wanted.pop(MEMORY_QUERY, "")))
         known = {field.name for field in fields(EngineOptions)}
         unknown = sorted(set(wanted) - known)
         if unknown:
-            told = sorted({*known, "memory_query"})
+            told = sorted({*known, MEMORY_QUERY})
             raise RefusedError(RefusalCode.UNSUPPORTED, f"unknown options {unknown}; known are {told}")
         with _refusals():
             validated = EngineOptions(**wanted)  # type: ignore[arg-type] # validated by the engine
@@ -133,19 +128,14 @@ class TorchAdapterEngine:
         Raises:
             RefusedError: An option is unknown or out of range.
         """
-        own = {name: value for name, value in options.items() if name not in _BESIDE}
+        own = {name: value for name, value in options.items() if name not in VARIANTS}
         with _refusals():
             return TorchAdapterSession(self, self._beside(options).open_session(**own))
 
     def _beside(self, options: Options) -> TorchEngine:
         """Return the engine of a session: this one, or one beside it with the same store."""
-        changes = {_BESIDE[name]: value for name, value in options.items() if name in _BESIDE}
-        if not changes:
-            return self._engine
-        changed = replace(self._engine.options, **changes)  # type: ignore[arg-type] # validated by the engine
-        other = type(self._engine)(changed)
-        other.cache, other.snapshotter = self._engine.cache, self._engine.snapshotter
-        return other
+        changed = {VARIANTS[name]: value for name, value in options.items() if name in VARIANTS}
+        return self._variant(changed) if changed else self._engine
 
     def store(self) -> tuple[Sequence[Options], Mapping[str, int]]:
         """Snapshots held, and the counters of the cache."""
@@ -390,24 +380,6 @@ def _sampling(sampler: Mapping[str, int]) -> Sampling | None:
     if unknown:
         raise RefusedError(RefusalCode.UNSUPPORTED, f"unknown sampler fields {unknown}; known are {sorted(known)}")
     return Sampling(**sampler)
-
-
-def _memory_query(kind: object) -> Callable[[], int] | None:
-    """Return what the memory guard asks: nothing, a query that fails, or one that finds no memory.
-
-    Raises:
-        RefusedError: The kind is unknown.
-    """
-    queries: dict[object, Callable[[], int] | None] = {"none": None, "fail": _failing_query, "low": lambda: 0}
-    if kind not in queries:
-        raise RefusedError(
-            RefusalCode.UNSUPPORTED, f"memory_query: known are {sorted(map(str, queries))}, found {kind!r}"
-        )
-    return queries[kind]
-
-
-def _failing_query() -> int:
-    raise OSError("the memory query failed, as asked")
 
 
 def _memory_query(kind: str) -> Callable[[], int] | None:

@@ -205,6 +205,11 @@ class ToyEngine:
         state.flip(part, byte, mask)
         one.recurrent, one.rows = state.recurrent, state.rows
 
+    def damage_store(self, key: str, kind: str) -> None:
+        if kind != "missing":
+            raise RefusedError(RefusalCode.UNSUPPORTED, f"no damage {kind}")
+        del self.stored[key]
+
     def close(self) -> None:
         self.misbehave("close")
 
@@ -295,6 +300,8 @@ class ToySession:
 
     def restore(self, handle: str) -> Begun:
         self.engine.misbehave("restore")
+        if handle not in self.engine.handles:
+            raise RefusedError(RefusalCode.MISSING, f"no snapshot {handle}")
         self.state = _copy(self.engine.handles[handle])
         return Begun(cached=self.state.position, restored_bytes=len(self.state.rows) + 32, schedule=())
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from harness.errors import RefusedError
 from harness.model.scenario import Step
-from harness.model.values import Capability, Phase, RefusalCode
+from harness.model.values import Capability, Phase
 from harness.running.arms import ArmRun
 
 
@@ -68,11 +67,8 @@ def close(arm: ArmRun, step: Step) -> None:
 
 
 def handle_of(arm: ArmRun, name: str) -> str:
-    """Return the engine's handle of a name in the scenario.
+    """Return the engine's handle of a name in the scenario; one that was never taken is the name itself.
 
-    Raises:
-        RefusedError: Its snapshot was never taken (it may have been refused).
+    So an engine is asked for what it does not have, and must say so by name.
     """
-    if name not in arm.handles:
-        raise RefusedError(RefusalCode.MISSING, f"no snapshot {name!r} was taken in this arm")
-    return arm.handles[name]
+    return arm.handles.get(name, name)
