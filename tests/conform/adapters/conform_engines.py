@@ -267,3 +267,22 @@ class TokensOnly(Variant):
 class Absent(Variant):
     def devices(self) -> Sequence[tuple[str, str]]:
         return [("moon", "no moon is up")]
+
+
+class Seals(Variant):
+    """Seals what it stores, and refuses what was changed."""
+
+    class Engine(StarterEngine):
+        def __init__(self, options: Options) -> None:
+            super().__init__(options)
+            self.broken: set[tuple[str, int, int]] = set()
+
+        def corrupt_store(self, key: str, part: str, byte: int, mask: int) -> None:
+            super().corrupt_store(key, part, byte, mask)
+            self.broken ^= {(part, byte, mask)}
+
+    class Session(StarterSession):
+        def take(self, saved: State) -> Begun:
+            if getattr(self.engine, "broken", None):
+                raise RefusedError(RefusalCode.FORMAT, "the seal is broken")
+            return super().take(saved)

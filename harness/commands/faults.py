@@ -1,0 +1,119 @@
+"""Flip single bits all over the state, one at a time, and show that each is located before the next token is forwarded.
+
+Each flip is brought back by a restore (or made right after one). Beside what the part digests see stands what final
+logits and 64 greedy tokens alone would have seen. Two files are written: the observations, and a summary that follows
+from them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from harness.commands.common import add_json, add_target, parse_options, show
+from harness.errors import ExitCode, UsageError
+from harness.model.values import Verdict
+
+if TYPE_CHECKING:
+    from harness.reporting.tables import Table
+
+EXAMPLE = "example: statecert faults --flips 240 --type bf16\n         statecert faults --check runs/x/faults.jsonl"
+
+_COLUMNS: Final = (
+    ("element_type", "K/V type"),
+    ("flips", "flips"),
+    ("located", "located"),
+    ("restored", "parts at once"),
+    ("prefilled", "parts later"),
+    ("logits", "logits"),
+    ("logits_end", "logits at the end"),
+    ("tokens", "64 tokens"),
+)
+_ALL: Final = "all"
+_EVERY: Final = 60
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """How many flips, of what, where to write."""
+    parser.add_argument("--flips", type=int, default=240, help="flips per element type (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the flips (default: %(default)s)")
+    parser.add_argument(
+        "--type",
+        choices=("f32", "f16", "bf16", _ALL, "native"),
+        default=_ALL,
+        help="element type of K and V; native: what the engine has (default: %(default)s)",
+    )
+    add_target(parser)
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs"), metavar="DIR", help="where run folders go (default: runs)"
+    )
+    parser.add_argument("--check", type=Path, metavar="FILE", help="derive the summary of this file again; run nothing")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    """Run the campaign, or check the files of one, and print the table."""
+    from harness.faultcampaign import require_equal
+
+    if args.check:
+        if not args.check.is_file():
+            raise UsageError(f"no file {args.check}; --check wants the observations of a campaign")
+        body = require_equal(args.check)
+        show(table(body), as_json=args.json)
+        return exit_code(body)
+    body, files = _run(args)
+    show(table(body), as_json=args.json)
+    if not args.json:
+        sys.stdout.write("".join(f"{name:<13} {path}\n" for name, path in files))
+    return exit_code(body)
+
+
+def _run(args: argparse.Namespace) -> tuple[Mapping[str, object], Sequence[tuple[str, Path]]]:
+    from harness.faultcampaign import TYPES, Asked, run_campaign
+    from harness.model.target import Target
+    from harness.pipeline import bench, new_run_folder
+
+    target = Target(
+        name=f"{args.target}-{args.device}",
+        adapter=args.target,
+        device=args.device,
+        options={"preset": args.preset, **parse_options(args.option)},
+    )
+    asked = Asked(flips=args.flips, seed=args.seed, element_types=TYPES if args.type == _ALL else (args.type,))
+
+    def tell(kind: str, done: int) -> None:
+        if done % _EVERY == 0 or done == args.flips:
+            sys.stderr.write(f"{kind}: {done} of {args.flips}\n")
+            sys.stderr.flush()
+
+    with bench(target, new_run_folder(args.out)) as up:
+        done = run_campaign(up, asked, None if args.json else tell)
+    return done.body, (("observations", done.evidence), ("summary", done.summary))
+
+
+def exit_code(body: Mapping[str, object]) -> ExitCode:
+    """0: every flip is located; 1: one is not; 3: the campaign proves nothing."""
+    decision = body["decision"]
+    overall = decision["overall"] if isinstance(decision, Mapping) else Verdict.ERROR
+    codes = {Verdict.PASS: ExitCode.GOOD, Verdict.STOP: ExitCode.FINDINGS}
+    return codes.get(Verdict(str(overall)), ExitCode.BROKEN)
+
+
+def table(body: Mapping[str, object]) -> Table:
+    """One row per element type: how many flips each way of looking saw."""
+    from harness.reporting.tables import Column, Table
+
+    results = body["results"]
+    rows = [
+        {key: value for key, value in row.items() if isinstance(value, str | int)}
+        for row in (results if isinstance(results, list) else [])
+    ]
+    columns = [
+        Column(key=key, header=header, justify="left" if key == "element_type" else "right") for key, header in _COLUMNS
+    ]
+    decision = body["decision"]
+    words = [decision["overall"], *decision["reasons"]] if isinstance(decision, Mapping) else []
+    return Table(title=f"single-bit faults: {', '.join(map(str, words))}", columns=columns, rows=rows)
