@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final
 
 import torch

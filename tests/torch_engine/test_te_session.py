@@ -11,6 +11,8 @@ from harness.torch_engine import Greedy, Sampling, SessionCache, TorchEngine, To
 from harness.torch_engine.errors import (
     BudgetError,
     CapacityError,
+    IdentityError,
+    KVModeError,
     LayoutError,
     MetadataError,
     MissingError,
@@ -370,18 +372,17 @@ def test_a_restored_session_carries_the_token_history_for_penalties() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "field"),
+    ("change", "field", "code"),
     [
-        ({"arch": "attention"}, "model"),
-        ({"seed": 1}, "model"),
-        ({"chunk": 256}, "chunk"),
-        ({"k_type": "bf16"}, "k_type"),
-        ({"recurrent_type": "bf16"}, "recurrent_type"),
-        ({"max_seq_len": 2048}, "max_seq_len"),
+        ({"arch": "attention"}, "model", "identity"),
+        ({"seed": 1}, "model", "identity"),
+        ({"chunk": 256}, "chunk", "identity"),
+        ({"k_type": "bf16"}, "k_type", "kv_mode"),
+        ({"recurrent_type": "bf16"}, "recurrent_type", "kv_mode"),
     ],
 )
 def test_a_snapshot_of_another_kind_of_session_is_refused_and_nothing_is_touched(
-    change: dict[str, object], field: str
+    change: dict[str, object], field: str, code: str
 ) -> None:
     handle = begun().snapshot()
     session = open_session(**change)
@@ -389,10 +390,23 @@ def test_a_snapshot_of_another_kind_of_session_is_refused_and_nothing_is_touched
     session.prefill(60)
     before = parts(session)
 
-    with pytest.raises(LayoutError, match=f"identity.{field}") as refusal:
+    with pytest.raises((IdentityError, KVModeError), match=f"identity.{field}") as refusal:
         session.restore(handle)
 
-    assert refusal.value.code == "layout"
+    assert refusal.value.code == code
+    assert parts(session) == before
+
+
+def test_a_snapshot_longer_than_the_buffers_is_refused_and_nothing_is_touched() -> None:
+    handle = begun().snapshot()
+    session = open_session(max_seq_len=64)
+    session.begin(tokens(7, 60), use_cache=False)
+    session.prefill(60)
+    before = parts(session)
+
+    with pytest.raises(CapacityError):
+        session.restore(handle)
+
     assert parts(session) == before
 
 
