@@ -10,7 +10,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 venv: ## make .venv (PYTHON= picks the interpreter; a torch that it already has is reused)
-	@$(PYTHON) tools/venv.py
+	@$(PYTHON) tools/make_venv.py
 
 certify: venv ## run the default suite on the best device here, write certificates to runs/, gate them
 	@$(BIN)/statecert run --suite $(SUITE) --gate
