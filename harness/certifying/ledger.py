@@ -7,9 +7,11 @@ that a gate refuses and that the same call, made again, completes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from harness.certifying.events import (
     event_time,
@@ -44,6 +46,9 @@ __all__ = [
     "write_event",
     "write_once",
 ]
+
+_RULE: Final = re.compile(r"CG[0-9]{3}")
+_NOTE: Final = re.compile(r"[ -~]{1,200}")
 
 
 def supersede(folder: Path, old: str, new: str, reason: ReasonCode, created: str, *, mend: bool = False) -> list[Path]:
@@ -134,10 +139,12 @@ def waive(folder: Path, certificate: str, rule: str, reason: ReasonCode, created
         What was written.
 
     Raises:
-        UsageError: There is no such certificate, the day does not exist, or it is over.
-        InvalidDocumentError: The rule is no rule id, or the folder cannot be trusted.
+        UsageError: There is no such certificate, the rule is no rule id, the day does not exist, or it is over.
+        InvalidDocumentError: The folder cannot be trusted.
         StorageError: The disk refuses.
     """
+    if _RULE.fullmatch(rule) is None:
+        raise UsageError(f"found the rule {rule[:20]!r}; wanted is one like CG601 (`statecert gate --list-rules`)")
     if until:
         _require_day(until, created)
     store = read_bodies(folder)
@@ -159,10 +166,12 @@ def annotate(folder: Path, certificate: str, reason: ReasonCode, created: str, n
         What was written.
 
     Raises:
-        UsageError: There is no such certificate, or the note holds something private.
-        InvalidDocumentError: The note is too long or not plain, or the folder cannot be trusted.
+        UsageError: There is no such certificate, or the note is too long, not plain, or holds something private.
+        InvalidDocumentError: The folder cannot be trusted.
         StorageError: The disk refuses.
     """
+    if note and _NOTE.fullmatch(note) is None:
+        raise UsageError("a note is one line of at most 200 printable ASCII characters")
     private = privacy.text_kind(note)
     if private:
         raise UsageError(f"the note holds something private ({private}); say it without")

@@ -1,0 +1,197 @@
+"""Signatures of certificates and ledger events: which bytes, which namespace, and whether one counts.
+
+What is signed are the canonical bytes (RFC 8785) of a certificate's ``body``, or of an event: the very bytes whose
+SHA-256 is the id. The signature lies beside its file, as ``<file>.sig``. The status of a certificate is not signed,
+since it follows from the ledger.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harness.errors import InvalidDocumentError, StorageError
+from harness.wire import canonical, files, sshsig
+from harness.wire.allowed_signers import AllowedSigners, Reason
+from harness.wire.certificate_doc import MAX_BYTES, parse_certificate
+from harness.wire.event_doc import event_to_mapping, parse_event
+
+SUFFIX: Final = ".sig"
+EVENT_NAMESPACE: Final = "statecert/event/v1@statecert.invalid"
+
+PROVES: Final = (
+    "A signature proves that the holder of a key signed exactly these bytes, and that the allowed signers let this key "
+    "sign this kind of document at the time of the check."
+)
+PROVES_NOT: Final = (
+    "It does not prove that the hardware existed, that the run took place as reported, that a time in the record is "
+    "right, or that the result is good: evidence and gate judge those."
+)
+
+_WORDS: Final[Mapping[Reason, str]] = {
+    Reason.UNSIGNED: "has no signature",
+    Reason.SIGNS_NOTHING: "signs nothing that is there",
+    Reason.UNREADABLE: "cannot be read",
+    Reason.MALFORMED: "is no signature",
+    Reason.WRONG_NAMESPACE: "was made for another kind of document",
+    Reason.CHANGED: "does not fit the bytes: document or signature was changed",
+    Reason.REVOKED: "was made by a key that is revoked",
+    Reason.UNKNOWN_KEY: "was made by a key that no line of the allowed signers has",
+    Reason.UNKNOWN_PRINCIPAL: "was made by a key of another principal",
+    Reason.NAMESPACE_NOT_ALLOWED: "was made by a key that may not sign this kind of document",
+    Reason.NOT_YET_VALID: "was made by a key that is not valid yet",
+    Reason.EXPIRED: "was made by a key that is not valid any more",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Keyring:
+    """Whose signatures count, and when."""
+
+    signers: AllowedSigners
+    at: int
+    """Seconds since 1970 at which keys must be valid."""
+    revoked: frozenset[bytes] = frozenset()
+    principal: str = ""
+    """Who must have signed; empty: anybody in the allowed signers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checked:
+    """What the check of one signature came to."""
+
+    path: str
+    """Of the document, below its folder."""
+    reason: Reason | None = None
+    """Why it does not count; None: it does."""
+    principals: str = ""
+    """As the line of the allowed signers names them; only where it counts."""
+    fingerprint: str = ""
+    """Of the key, where the file told one."""
+    detail: str = ""
+    """What exactly could not be read."""
+
+    @property
+    def message(self) -> str:
+        """What is wrong, as a sentence about the signature or document; empty where nothing is."""
+        if self.reason is None:
+            return ""
+        shown = self.detail or self.fingerprint
+        return f"{self.reason}: {_WORDS[self.reason]}{f' ({shown})' if shown else ''}"
+
+
+def certificate_namespace(kind: str) -> str:
+    """Return the namespace of a kind of certificate, like ``qualification``."""
+    return f"statecert/certificate/{kind}/v1@statecert.invalid"
+
+
+def check_signature(message: bytes, signature: bytes, namespace: str, keyring: Keyring, path: str = "") -> Checked:
+    """Check one signature over bytes that are at hand.
+
+    Args:
+        message: The canonical bytes.
+        signature: Bytes of the signature file.
+        namespace: What it must have been made for.
+        keyring: Whose signatures count.
+        path: What to call the document.
+    """
+    try:
+        found = sshsig.parse(signature, path + SUFFIX)
+    except InvalidDocumentError as refused:
+        return Checked(path=path, reason=Reason.MALFORMED, detail=refused.message)
+    print_of_key = sshsig.fingerprint(found.public_key)
+    if found.namespace != namespace:
+        reason: Reason | None = Reason.WRONG_NAMESPACE
+    elif not sshsig.is_valid(found, message):
+        reason = Reason.CHANGED
+    elif found.public_key in keyring.revoked:
+        reason = Reason.REVOKED
+    else:
+        line = keyring.signers.allowed(found.public_key, namespace, keyring.at, keyring.principal)
+        if not isinstance(line, Reason):
+            return Checked(path=path, principals=line.principals, fingerprint=print_of_key)
+        reason = line
+    return Checked(path=path, reason=reason, fingerprint=print_of_key)
+
+
+def signed_bytes(path: str, data: bytes) -> tuple[bytes, str]:
+    """Return the bytes of a certificate or event file that are signed, and the namespace.
+
+    Args:
+        path: Below the certificates folder; tells an event from a certificate.
+        data: Bytes of the file.
+
+    Raises:
+        InvalidDocumentError: It is neither.
+    """
+    if path.startswith("ledger/"):
+        return canonical.canonical(event_to_mapping(parse_event(data, path))), EVENT_NAMESPACE
+    body = parse_certificate(data, path).body
+    return canonical.canonical(body), certificate_namespace(str(body.get("kind")))
+
+
+def document_paths(folder: Path) -> list[Path]:
+    """Return the files of a certificates folder that can be signed: certificates, then events."""
+    certificates = (path for path in folder.glob("*/*/*/*.json") if path.relative_to(folder).parts[0] != "ledger")
+    return [*sorted(certificates), *sorted((folder / "ledger").glob("*/*.json"))]
+
+
+def check_folder(folder: Path, keyring: Keyring) -> Iterator[Checked]:
+    """Check the signature of every certificate and event of a folder, also of those that have none.
+
+    Nothing raises for what lies inside the folder.
+    """
+    documents = document_paths(folder)
+    for path in documents:
+        yield _check_file(folder, path, keyring)
+    known = {path.with_name(path.name + SUFFIX) for path in documents}
+    for path in sorted(folder.rglob(f"*{SUFFIX}")):
+        if path not in known:
+            yield Checked(path=path.relative_to(folder).as_posix(), reason=Reason.SIGNS_NOTHING)
+
+
+def signature_problems(
+    folder: Path,
+    signers: AllowedSigners,
+    *,
+    at: int,
+    revoked: frozenset[bytes] = frozenset(),
+    required: bool = True,
+) -> Iterator[Checked]:
+    """Return every document whose signature does not count.
+
+    Args:
+        folder: A certificates folder.
+        signers: Whose signatures count.
+        at: Seconds since 1970 at which keys must be valid.
+        revoked: Keys that do not count any more.
+        required: Whether a document without a signature is a problem.
+    """
+    keyring = Keyring(signers=signers, at=at, revoked=revoked)
+    for one in check_folder(folder, keyring):
+        if one.reason is not None and (required or one.reason is not Reason.UNSIGNED):
+            yield one
+
+
+def _check_file(folder: Path, path: Path, keyring: Keyring) -> Checked:
+    name = path.relative_to(folder).as_posix()
+    beside = path.with_name(path.name + SUFFIX)
+    try:
+        if not os.path.lexists(beside):
+            return Checked(path=name, reason=Reason.UNSIGNED)
+        if not (_is_plain(path) and _is_plain(beside)):
+            return Checked(path=name, reason=Reason.UNREADABLE, detail="not a regular file")
+        signature = files.read(beside, max_bytes=sshsig.MAX_BYTES)
+        message, namespace = signed_bytes(name, files.read(path, max_bytes=MAX_BYTES))
+    except InvalidDocumentError as refused:
+        return Checked(path=name, reason=Reason.UNREADABLE, detail=refused.message)
+    except StorageError as refused:
+        return Checked(path=name, reason=Reason.UNREADABLE, detail=type(refused).__name__)
+    return check_signature(message, signature, namespace, keyring, name)
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
