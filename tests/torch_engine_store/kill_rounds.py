@@ -65,15 +65,20 @@ def open_folder(folder: Path) -> DiskStore:
     return DiskStore.open(folder, build=BUILD, budget_bytes=BUDGET)
 
 
+def say(text: str) -> None:
+    """Write a line with one call, so that a kill cannot cut it."""
+    os.write(1, f"{text}\n".encode())
+
+
 def store_forever(folder: Path, tree: int) -> None:
     """The child: says ``ready`` and its id, then each link once it is stored."""
     with open_folder(folder) as store:
-        print("ready", os.getpid(), flush=True)
+        say(f"ready {os.getpid()}")
         while True:
             for depth in range(1, DEPTH + 1):
                 record = link(tree, depth)
                 if store.put(record, content(record)) == "stored":
-                    print(tree, depth, flush=True)
+                    say(f"{tree} {depth}")
             tree += 1
 
 
@@ -84,7 +89,7 @@ def launch(folder: Path) -> None:
         if child == 0:
             store_forever(folder, int(line))
         os.waitpid(child, 0)
-        print("dead", flush=True)
+        say("dead")
 
 
 @contextmanager
@@ -113,8 +118,11 @@ class Launcher:
         assert word == "ready"
         time.sleep(wait_s)
         os.kill(int(pid), signal.SIGKILL)
-        lines = list(iter(self.of.readline, "dead\n"))
-        return [(int(first), int(second)) for first, second in (line.split() for line in lines)]
+        lines: list[list[str]] = []
+        for line in iter(self.of.readline, "dead\n"):
+            assert line, "the launcher ended"
+            lines.append(line.split())
+        return [(int(first), int(second)) for first, second in lines]
 
 
 def check(folder: Path, stored: list[tuple[int, int]], chooser: random.Random) -> Counter[str]:
