@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import engines_support
 import pytest
 
 from harness.engines import registry
 from harness.errors import UsageError
+from tests.fakes.toy_support import FAKES
 
 
 @pytest.fixture
 def doubled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(engines_support.FAKES / "doubled"))
+    monkeypatch.syspath_prepend(str(FAKES / "doubled"))
     return
 
 

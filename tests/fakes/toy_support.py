@@ -24,7 +24,7 @@ if str(FAKES) not in sys.path:
     sys.path.append(str(FAKES))
 
 CHUNK = 64
-QUICK = Limits(start_s=20, open_s=5, call_s=5)
+QUICK = Limits(start_s=60, open_s=30, call_s=30)
 
 
 def toy_target(device: str = "best", **options: str | int | bool) -> Target:

@@ -6,24 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import running_support  # noqa: F401 - puts the fakes on the import path
-from toy_support import (
-    COLD,
-    EXACT,
-    FLIPPED,
-    QUICK,
-    SEEN,
-    WARM,
-    run_toy,
-    toy_host,
-    toy_plan,
-    toy_procedure,
-    toy_target,
-)
 
 from harness.deriving.body import derive_body
 from harness.engines.host import HostOptions
-from harness.engines.process import Limits
 from harness.engines.spool import SpoolBudget
 from harness.model.evidence import (
     CellEvent,
@@ -39,6 +24,19 @@ from harness.model.evidence import (
     Turn,
 )
 from harness.model.values import CrashKind, Phase
+from tests.fakes.toy_support import (
+    COLD,
+    EXACT,
+    FLIPPED,
+    QUICK,
+    SEEN,
+    WARM,
+    run_toy,
+    toy_host,
+    toy_plan,
+    toy_procedure,
+    toy_target,
+)
 
 WHOLE = toy_procedure([COLD, WARM, FLIPPED], [EXACT, SEEN])
 
@@ -163,7 +161,7 @@ def test_what_breaks_is_an_observation_and_the_run_goes_on(
 ) -> None:
     broken = {**WARM, "engine": {"misbehave": how, "after": 1}}
     plan = toy_plan(toy_procedure([COLD, broken, FLIPPED], [EXACT, SEEN]))
-    options = HostOptions(limits=Limits(start_s=20, open_s=5, call_s=1))
+    options = HostOptions(limits=replace(QUICK, call_s=2) if how == "hang" else QUICK)
     with toy_host(tmp_path, options=options) as host:
         evidence = run_toy(host, plan, tmp_path)
 
