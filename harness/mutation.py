@@ -8,11 +8,14 @@ is not a stop, and the next one gets a new child.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Protocol
+from queue import SimpleQueue
+from threading import Lock
+from typing import Final, Protocol, TypeVar
 
 from harness.deriving.decide import unjudged
 from harness.deriving.judge import judge
@@ -32,6 +35,8 @@ _FACT: Final = "mutant."
 _CONTROLS: Final = "CTRL."
 _HARNESS: Final = frozenset({"REPEAT.COLD@1", "RUN.FINISHED@1"})
 _REFUSED: Final = "refused"
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,8 +133,8 @@ class Workshop:
 
 
 @contextmanager
-def workshop(folder: Path, *, engine: str, device: str, preset: str) -> Iterator[Workshop]:
-    """Start the child with the clean engine in it, probe machine and source, and end the child afterwards.
+def workshops(folder: Path, count: int, *, engine: str, device: str, preset: str) -> Iterator[list[Workshop]]:
+    """Start children with the clean engine in them, probe machine and source once, and end the children afterwards.
 
     Raises:
         UsageError: Engine or device is unknown.
@@ -139,20 +144,30 @@ def workshop(folder: Path, *, engine: str, device: str, preset: str) -> Iterator
     from harness.running.source import source_of
 
     target = Target(name=engine, adapter=engine, device=device, options={"preset": preset})
-    with ManyHost(target, folder) as host:
-        facts = host.start()
-        if host.absent:
-            raise UsageError(f"no device for mutants: {host.absent}")
-        yield Workshop(
-            host=host,
-            device=device,
-            preset=preset,
-            engine=engine,
-            folder=folder,
-            environment=probe_environment(),
-            source=source_of(host.declared_path_sets),
-            facts={(registry.ENGINES, engine): facts},
-        )
+    with ExitStack() as stack:
+        hosts = [stack.enter_context(ManyHost(target, folder / f"child-{n}")) for n in range(1, count + 1)]
+        facts = _started(hosts[0])
+        environment, source = probe_environment(), source_of(hosts[0].declared_path_sets)
+        yield [
+            Workshop(
+                host=host,
+                device=device,
+                preset=preset,
+                engine=engine,
+                folder=folder / f"child-{n}",
+                environment=environment,
+                source=source,
+                facts={(registry.ENGINES, engine): facts},
+            )
+            for n, host in enumerate(hosts, start=1)
+        ]
+
+
+def _started(host: ManyHost) -> TargetFacts:
+    facts = host.start()
+    if host.absent:
+        raise UsageError(f"no device for mutants: {host.absent}")
+    return facts
 
 
 def chosen(words: Sequence[str]) -> list[str]:
@@ -236,6 +251,28 @@ class Teller(Protocol):
         """A run ended."""
 
 
+class Serial:
+    """Tells one display from several threads.
+
+    Args:
+        display: Is called by one thread at a time.
+    """
+
+    def __init__(self, display: Teller) -> None:
+        self._display = display
+        self._lock = Lock()
+
+    def cell_begin(self, cell: str) -> None:
+        """A run begins."""
+        with self._lock:
+            self._display.cell_begin(cell)
+
+    def cell_end(self, cell: str, outcome: str, reason: str = "") -> None:
+        """A run ended."""
+        with self._lock:
+            self._display.cell_end(cell, outcome, reason)
+
+
 def runs_of(wanted: Sequence[Expected], scenarios: Mapping[str, Scenario]) -> list[list[tuple[Expected, Plan]]]:
     """Return mutants with their cells, those of one cell together.
 
@@ -246,29 +283,57 @@ def runs_of(wanted: Sequence[Expected], scenarios: Mapping[str, Scenario]) -> li
     for expected in wanted:
         plan = cell_of(expected, scenarios)
         by_cell.setdefault(plan.selected[0], []).append((expected, plan))
-    return [group for _, group in sorted(by_cell.items())]
+    return sorted(by_cell.values(), key=len, reverse=True)
 
 
-def try_all(shop: Workshop, runs: Sequence[Sequence[tuple[Expected, Plan]]], display: Teller) -> list[Tried]:
-    """Run every mutant against its cell, and after those of a cell the clean engine.
+def try_all(shops: Sequence[Workshop], runs: Sequence[Sequence[tuple[Expected, Plan]]], display: Teller) -> list[Tried]:
+    """Run every mutant against its cell, and after those of a cell the clean engine in the same child.
 
     Args:
-        shop: Where they run.
+        shops: Where they run, side by side.
         runs: Of :func:`runs_of`.
         display: Shows each run.
 
     Raises:
         StatecertError: The harness could not go on.
     """
-    done: list[Tried] = []
-    for group in runs:
-        tried = [_shown(shop, expected, plan, display) for expected, plan in group]
-        cell = f"{shop.engine} {group[0][1].selected[0]}"
-        display.cell_begin(cell)
-        unsound = why_unsound(shop, group[0][1])
-        display.cell_end(cell, "error" if unsound else "pass", unsound)
-        done += [replace(one, why_not=unsound) if unsound else one for one in tried]
-    return sorted(done, key=lambda one: one.expected.id)
+    done = side_by_side(shops, runs, lambda shop, group: _try_group(shop, group, display))
+    return sorted((one for group in done for one in group), key=lambda one: one.expected.id)
+
+
+def side_by_side(
+    shops: Sequence[Workshop], tasks: Sequence[_Task], work: Callable[[Workshop, _Task], _Result]
+) -> list[_Result]:
+    """Do every task in whichever workshop is free; results in the order of the tasks.
+
+    What is raised, Ctrl-C too, ends the work after the tasks that are under way.
+    """
+    free: SimpleQueue[Workshop] = SimpleQueue()
+    for shop in shops:
+        free.put(shop)
+
+    def one(task: _Task) -> _Result:
+        shop = free.get()
+        try:
+            return work(shop, task)
+        finally:
+            free.put(shop)
+
+    pool = ThreadPoolExecutor(len(shops))
+    try:
+        futures = [pool.submit(one, task) for task in tasks]
+        return [future.result() for future in futures]
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _try_group(shop: Workshop, group: Sequence[tuple[Expected, Plan]], display: Teller) -> list[Tried]:
+    tried = [_shown(shop, expected, plan, display) for expected, plan in group]
+    cell = f"{shop.engine} {group[0][1].selected[0]}"
+    display.cell_begin(cell)
+    unsound = why_unsound(shop, group[0][1])
+    display.cell_end(cell, "error" if unsound else "pass", unsound)
+    return [replace(one, why_not=unsound) if unsound else one for one in tried]
 
 
 def _shown(shop: Workshop, expected: Expected, plan: Plan, display: Teller) -> Tried:

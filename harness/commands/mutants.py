@@ -7,6 +7,7 @@ cell too and must pass it. With ``--matrix`` every mutant meets every scenario: 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -39,13 +40,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preset", default="tiny", help="model preset (default: %(default)s)")
     parser.add_argument("--device", default="cpu", help="device of the engines (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("runs"), metavar="DIR", help="where the run folder goes")
+    parser.add_argument(
+        "--jobs", type=int, default=min(2, os.cpu_count() or 1), help="children side by side (default: %(default)s)"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Run, print, say how many were stopped."""
-    from harness.mutation import chosen, expectations, workshop
+    from harness.mutation import chosen, expectations, workshops
     from harness.pipeline import available_scenarios, new_run_folder
 
     names = chosen(args.mutant)
@@ -55,18 +59,19 @@ def run(args: argparse.Namespace) -> ExitCode:
             raise UsageError(f"there is no scenario {name!r}; there are: {', '.join(scenarios) or 'none'}")
     folder = new_run_folder(args.out)
     _tell(args, f"starting {args.target} on {args.device} ...\n")
-    with workshop(folder, engine=args.target, device=args.device, preset=args.preset) as shop:
+    jobs = max(1, min(args.jobs, len(names)))
+    with workshops(folder, jobs, engine=args.target, device=args.device, preset=args.preset) as shops:
         if args.matrix:
             picked = {name: one for name, one in scenarios.items() if not args.scenario or name in args.scenario}
-            return _matrix(shop, names, picked, args)
-        wanted = [one for one in expectations(shop, names) if not args.scenario or one.scenario in args.scenario]
-        return _each(shop, wanted, scenarios, args)
+            return _matrix(shops, names, picked, args)
+        wanted = [one for one in expectations(shops[0], names) if not args.scenario or one.scenario in args.scenario]
+        return _each(shops, wanted, scenarios, args)
 
 
 def _each(
-    shop: Workshop, wanted: Sequence[Expected], scenarios: Mapping[str, Scenario], args: argparse.Namespace
+    shops: Sequence[Workshop], wanted: Sequence[Expected], scenarios: Mapping[str, Scenario], args: argparse.Namespace
 ) -> ExitCode:
-    from harness.mutation import runs_of, try_all
+    from harness.mutation import Serial, runs_of, try_all
     from harness.reporting.progress import progress
 
     if not wanted:
@@ -74,11 +79,11 @@ def _each(
     runs = runs_of(wanted, scenarios)
     count = len(wanted) + len(runs)
     with progress(sys.stderr, cells=count, quiet=args.quiet or args.json, colour=use_colour()) as display:
-        tried = try_all(shop, runs, display)
-    show(table(tried), as_json=args.json)
+        tried = try_all(shops, runs, Serial(display))
+    show(table(tried) if args.json else short_table(tried), as_json=args.json)
     lost = sum(not one.stopped for one in tried)
     if not args.json:
-        sys.stdout.write(f"evidence      {shop.folder}\n{summary(len(tried), lost)}\n")
+        sys.stdout.write(f"evidence      {shops[0].folder.parent}\n{summary(len(tried), lost)}\n")
     return ExitCode.FINDINGS if lost else ExitCode.GOOD
 
 
@@ -91,9 +96,29 @@ def table(tried: Sequence[Tried]) -> Table:
     """One row per mutant: its fault, what had to stop it, what that found."""
     from harness.reporting.tables import Column, Table
 
-    headers = ("mutant", "fault", "cell", "check", "found", "stopped", "why not")
-    columns = [Column(key=header.replace(" ", "_"), header=header) for header in headers]
+    keys = ("mutant", "fault", "cell", "check", "found", "stopped", "why_not")
+    columns = [Column(key=key, header=key) for key in keys]
     return Table(title=f"{len(tried)} mutants", columns=columns, rows=[_row(one) for one in tried])
+
+
+def short_table(tried: Sequence[Tried]) -> Table:
+    """The same in as few columns as a terminal has room for."""
+    from harness.reporting.tables import Column, Table
+
+    headers = {"mutant": "mutant", "must_fail": "must fail", "found": "found", "stopped": "stopped", "fault": "fault"}
+    columns = [Column(key=key, header=header) for key, header in headers.items()]
+    rows = [_short_row(one) for one in tried]
+    return Table(title=f"{len(tried)} mutants", columns=columns, rows=rows)
+
+
+def _short_row(one: Tried) -> dict[str, str | int]:
+    return {
+        "mutant": one.expected.id,
+        "must_fail": f"{one.cell} {one.expected.check}",
+        "found": one.found or "nothing",
+        "stopped": f"no: {one.why_not}" if one.why_not else "yes",
+        "fault": one.expected.fault,
+    }
 
 
 def _row(one: Tried) -> dict[str, str | int]:
@@ -109,22 +134,24 @@ def _row(one: Tried) -> dict[str, str | int]:
 
 
 def _matrix(
-    shop: Workshop, names: Sequence[str], scenarios: Mapping[str, Scenario], args: argparse.Namespace
+    shops: Sequence[Workshop], names: Sequence[str], scenarios: Mapping[str, Scenario], args: argparse.Namespace
 ) -> ExitCode:
-    from harness.mutation import cross
+    from harness.mutation import Serial, cross, side_by_side
     from harness.reporting.progress import progress
 
-    found: list[Cross] = []
     pairs = [(name, scenario) for name in names for scenario in scenarios.values()]
     with progress(sys.stderr, cells=len(pairs), quiet=args.quiet or args.json, colour=use_colour()) as display:
-        for name, scenario in pairs:
-            display.cell_begin(f"{name} {scenario.id}")
-            found.append(cross(shop, name, scenario))
-            display.cell_end(f"{name} {scenario.id}", found[-1].word, found[-1].by)
-    if args.json:
-        show(pairs_table(found), as_json=True)
-    else:
-        show(matrix_table(found), as_json=False)
+        serial = Serial(display)
+
+        def work(shop: Workshop, pair: tuple[str, Scenario]) -> Cross:
+            what = f"{pair[0]} {pair[1].id}"
+            serial.cell_begin(what)
+            met = cross(shop, *pair)
+            serial.cell_end(what, met.word, met.by)
+            return met
+
+        found = side_by_side(shops, pairs, work)
+    show(pairs_table(found) if args.json else matrix_table(found), as_json=args.json)
     lost = [name for name in names if not any(one.mutant == name and one.word == "stopped" for one in found)]
     if not args.json:
         sys.stdout.write(

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from harness.adapters.torch_adapter import TorchAdapter
+from harness.adapters.torch_adapter import TorchAdapter, TorchAdapterEngine, TorchAdapterSession
+from harness.engines.interface import Options
 from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.engine import TorchEngine
@@ -59,10 +60,13 @@ class Mutant(TorchAdapter):
     """``Kxx.slug``, also the name of the entry point."""
     stopped_by: ClassVar[Stop]
     engine: ClassVar[type[TorchEngine]] = TorchEngine
-    cache: ClassVar[type[SessionCache]] = SessionCache
+    store: ClassVar[type[SessionCache]] = SessionCache
     session: ClassVar[type[TorchSession]] = TorchSession
     buffers: ClassVar[type[SessionBuffers]] = SessionBuffers
     snapshotter: ClassVar[type[Snapshotter]] = Snapshotter
+    adapter_session: ClassVar[type[TorchAdapterSession]] = TorchAdapterSession
+    adapter_engine: ClassVar[type[TorchAdapterEngine]] = TorchAdapterEngine
+    """Made of ``adapter_session``."""
     path_sets: Mapping[str, Sequence[str]] = {
         **TorchAdapter.path_sets,
         "mutants": ("harness.adapters.mutants:*.py",),
@@ -73,6 +77,13 @@ class Mutant(TorchAdapter):
         super().__init_subclass__()
         cls.name = f"mutant-{cls.mutant_id.lower()}"
         cls.engine_class = _planted(cls)
+        cls.adapter_engine = _adapted(cls.adapter_session)
+
+    def open(self, options: Options) -> TorchAdapterEngine:
+        """Open the planted engine, with sessions of the mutant's kind behind the seam."""
+        made = super().open(options)
+        made.__class__ = self.adapter_engine
+        return made
 
     @classmethod
     def fault(cls) -> str:
@@ -80,12 +91,25 @@ class Mutant(TorchAdapter):
         return (cls.__doc__ or "").strip().splitlines()[0]
 
 
+def _adapted(session: type[TorchAdapterSession]) -> type[TorchAdapterEngine]:
+    class Adapted(TorchAdapterEngine):
+        """Opens sessions of another kind."""
+
+        def open_session(self, options: Options) -> TorchAdapterSession:
+            """Open a session, as the kind that it is to be."""
+            made = super().open_session(options)
+            made.__class__ = session
+            return made
+
+    return Adapted
+
+
 def _planted(mutant: type[Mutant]) -> type[TorchEngine]:
     class Planted(_Telling, mutant.engine):  # type: ignore[name-defined,misc] # the base is chosen per mutant
         """The engine of one mutant."""
 
         told: ClassVar[Mapping[str, str]] = {f"{FACT}fault": mutant.fault(), **mutant.stopped_by.facts()}
-        cache_class = mutant.cache
+        cache_class = mutant.store
         session_class = mutant.session
         buffers_class = mutant.buffers
         snapshotter_class = mutant.snapshotter

@@ -93,7 +93,7 @@ class PlanWholePrompt(Mutant):
 
     mutant_id = "K02.plan-whole-prompt"
     stopped_by = Stop(scenario="C02", check="cached-2")
-    cache = _PlanWhole
+    store = _PlanWhole
     session = _StaleLogits
 
 
@@ -133,6 +133,8 @@ class _PositionLow(TorchSession):
     def finish_restore(self, meta: bytes) -> None:
         super().finish_restore(meta)
         self.position -= 1
+        self.buffers.history_rows = self.position
+        self.buffers.set_lengths(self.buffers.lengths_at(self.position))
 
 
 class PositionLow(Mutant):
@@ -175,3 +177,16 @@ class LinkShifted(Mutant):
     mutant_id = "K02.link-shifted"
     stopped_by = Stop(scenario="B01", cell={"arch": "attention"}, check="again", part="kv", phase="restored")
     snapshotter = _LinksShifted
+
+
+class _AnyParentLinesUp(Snapshotter):
+    def lines_up(self, parent: Snapshot, layout: StateLayout) -> bool:  # noqa: ARG002 - that is the fault
+        return True
+
+
+class ParentUnchecked(Mutant):
+    """A delta is hung on the nearest earlier snapshot, whether its rows end where these begin or not."""
+
+    mutant_id = "K02.parent-unchecked"
+    stopped_by = Stop(scenario="B03", check="two-roots")
+    snapshotter = _AnyParentLinesUp

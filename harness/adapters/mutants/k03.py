@@ -105,7 +105,7 @@ class RngNotInHandle(Mutant):
     """A saved session does not hold the generator; sampling goes on with the numbers of another turn."""
 
     mutant_id = "K03.rng-not-in-handle"
-    stopped_by = Stop(scenario="A09", cell={"sampler": "plain"}, check="came-back", part="sampler.rng", phase="seen")
+    stopped_by = Stop(scenario="A09", cell={"sampler": "plain"}, check="fork-goes-on", part="recurrent", phase="end")
     session = _NoGenerator
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.adapters.mutants.base import Mutant, Stop
+from harness.adapters.mutants.tools import copy_rows_of
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Restorable, Turn
+from harness.torch_engine.errors import MissingError
 from harness.torch_engine.handles import SavedSession
 from harness.torch_engine.keys import CacheKey
+from harness.torch_engine.sampling import Sampler
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
@@ -40,7 +43,7 @@ class RestoreDropped(Mutant):
 
     mutant_id = "K04.restore-dropped"
     stopped_by = Stop(scenario="A01", cell={"arch": "attention"}, check="again", reason="restore_not_witnessed")
-    cache = _MetadataOnly
+    store = _MetadataOnly
 
 
 class _CountHigh(TorchSession):
@@ -127,7 +130,7 @@ class CommitNothing(Mutant):
 
     mutant_id = "K04.commit-nothing"
     stopped_by = Stop(scenario="D02", check="published")
-    cache = _CommitNothing
+    store = _CommitNothing
 
 
 class _EvictionsUncounted(SessionCache):
@@ -142,4 +145,57 @@ class EvictionsUncounted(Mutant):
 
     mutant_id = "K04.evictions-uncounted"
     stopped_by = Stop(scenario="E01", check="one-went")
-    cache = _EvictionsUncounted
+    store = _EvictionsUncounted
+
+
+class _SkipsMissing(SessionCache):
+    def restore(self, key: CacheKey, destination: Restorable) -> None:
+        try:
+            super().restore(key, destination)
+        except MissingError:
+            self._restore_rest(key, destination)
+
+    def _restore_rest(self, key: CacheKey, destination: Restorable) -> None:
+        leaf = self._published[key].snapshot
+        layout = destination.expect(key.boundary, leaf.meta)
+        self.snapshotter.copy(self.snapshotter.fixed_pairs(leaf, layout))
+        at: CacheKey | None = key
+        while at in self._published:
+            copy_rows_of(self._published[at].snapshot, layout)
+            at = self._published[at].parent
+        destination.finish_restore(leaf.meta)
+
+
+class MissingLinkSkipped(Mutant):
+    """A chain whose root is gone is restored from the link after it, above a hole."""
+
+    mutant_id = "K04.missing-link-skipped"
+    stopped_by = Stop(scenario="B08", cell={"link": "root"}, check="refused", reason="not_refused")
+    store = _SkipsMissing
+
+
+class _BlankMiss(SessionCache):
+    def note_miss(self, reason: str) -> None:
+        super().note_miss("never_captured" if reason == "evicted" else reason)
+
+
+class MissReasonBlank(Mutant):
+    """A miss after an eviction is counted like one of a text that was never seen."""
+
+    mutant_id = "K04.miss-reason-blank"
+    stopped_by = Stop(scenario="E11", check="evicted")
+    store = _BlankMiss
+
+
+class _DecodesAnyway(TorchSession):
+    def decode(self, count: int, sampler: Sampler | None = None) -> list[int]:
+        self.logits_valid = True
+        return super().decode(count, sampler)
+
+
+class DecodeWithoutLogits(Mutant):
+    """A session that has forwarded nothing decodes from the logits that lie in its memory."""
+
+    mutant_id = "K04.decode-without-logits"
+    stopped_by = Stop(scenario="F07", check="no-logits", reason="not_refused")
+    session = _DecodesAnyway

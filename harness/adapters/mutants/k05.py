@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import recurrent_states
+from harness.adapters.torch_adapter import TorchAdapterSession
+from harness.engines.interface import Begun
+from harness.errors import RefusedError
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Entry, Turn
-from harness.torch_engine.errors import MissingError
+from harness.torch_engine.errors import BudgetError, MissingError, TorchEngineError
 from harness.torch_engine.handles import SavedSession, SessionHandle
 from harness.torch_engine.keys import CacheKey
 from harness.torch_engine.session import TorchSession
-from harness.torch_engine.state import StateLayout
+from harness.torch_engine.state import StateLayout, bytes_view
 
 
 class _PendingVisible(SessionCache):
@@ -38,7 +45,7 @@ class PendingVisible(Mutant):
 
     mutant_id = "K05.pending-visible"
     stopped_by = Stop(scenario="D01", check="open-not-offered", reason="other_count")
-    cache = _PendingVisible
+    store = _PendingVisible
 
 
 class _AbandonPublishes(SessionCache):
@@ -51,7 +58,7 @@ class AbandonPublishes(Mutant):
 
     mutant_id = "K05.abandon-publishes"
     stopped_by = Stop(scenario="D02", check="failed-not-offered", reason="other_count")
-    cache = _AbandonPublishes
+    store = _AbandonPublishes
 
 
 def _narrow(session: TorchSession) -> None:
@@ -108,3 +115,90 @@ class RestoreConsumesHandle(Mutant):
     mutant_id = "K05.restore-consumes-handle"
     stopped_by = Stop(scenario="A05", check="back-2", part="recurrent", phase="seen")
     session = _RestoreSwaps
+
+
+class _CopiesThenChecks(TorchSession):
+    def restore(self, handle: SessionHandle) -> None:
+        saved = handle.open()
+        self.snapshotter.copy(self.snapshotter.fixed_pairs(saved.snapshot, self.layout("session")))
+        super().restore(handle)
+
+
+class RefusalLeavesState(Mutant):
+    """A saved session is checked after its first parts have been copied."""
+
+    mutant_id = "K05.refusal-leaves-state"
+    stopped_by = Stop(scenario="F01", check="foreign-untouched", part="recurrent", phase="seen")
+    session = _CopiesThenChecks
+
+
+class _CutsThenRefuses(TorchSession):
+    def restore(self, handle: SessionHandle) -> None:
+        saved = handle.open()
+        layout = self.layout("session")
+        for stream, segment in zip(layout.rows, saved.snapshot.segments, strict=True):
+            count = min(stream.rows, segment.stop)
+            stored = saved.snapshot.held(segment.name)[: count * segment.row_bytes]
+            bytes_view(stream.tensor[:count]).copy_(stored)
+        super().restore(handle)
+
+
+class RefusalLeavesRows(Mutant):
+    """Rows are copied as far as there is room before it is seen that there is not enough."""
+
+    mutant_id = "K05.refusal-leaves-rows"
+    stopped_by = Stop(scenario="F03", check="untouched", part="kv", phase="seen")
+    session = _CutsThenRefuses
+
+
+class _HitLeavesState(TorchSession):
+    def begin(self, prompt: Sequence[int], use_cache: bool) -> int:  # noqa: FBT001 - the engine's signature
+        try:
+            return super().begin(prompt, use_cache)
+        except TorchEngineError:
+            plan = self.cache.plan(self.turn, np.asarray(prompt, dtype=np.int32))
+            if plan.key is not None:
+                leaf = self.cache.chain(plan.key)[-1].snapshot
+                self.snapshotter.copy(self.snapshotter.fixed_pairs(leaf, self.layout("prefix")))
+            raise
+
+
+class RefusedHitLeavesState(Mutant):
+    """A hit whose chain is refused half way leaves the recurrent state of that chain in the session."""
+
+    mutant_id = "K05.refused-hit-leaves-state"
+    stopped_by = Stop(scenario="B07", cell={"damage": "gap"}, check="reset", part="recurrent", phase="seen")
+    session = _HitLeavesState
+
+
+class _ResetsFirst(TorchAdapterSession):
+    def restore(self, handle: str) -> Begun:
+        try:
+            return super().restore(handle)
+        except RefusedError:
+            self.reset()
+            raise
+
+
+class MissingHandleResets(Mutant):
+    """Asked for a saved session that does not exist, an engine refuses and clears the live one."""
+
+    mutant_id = "K05.missing-handle-resets"
+    stopped_by = Stop(scenario="F07", check="after-handle", part="meta", phase="seen")
+    adapter_session = _ResetsFirst
+
+
+class _QueryAborts(SessionCache):
+    def make_room(self, need: int) -> str | None:
+        refused = super().make_room(need)
+        if refused == "memory_query_failed":
+            raise BudgetError("capture: expected to know the free memory, found a query that failed")
+        return refused
+
+
+class FailedQueryAborts(Mutant):
+    """A capture for which free memory cannot be told ends the prompt that it belongs to."""
+
+    mutant_id = "K05.failed-query-aborts"
+    stopped_by = Stop(scenario="E08", cell={"memory": "fails"}, check="prefill-goes-on", reason="refused")
+    store = _QueryAborts

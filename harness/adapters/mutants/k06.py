@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.errors import LayoutError
 from harness.torch_engine.handles import SessionHandle
+from harness.torch_engine.metadata import decode_metadata
 from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.session import TorchSession
+from harness.torch_engine.snapshot import Snapshot, Snapshotter
+from harness.torch_engine.state import StateLayout
 
 
 class _OwnHandlesOnly(TorchSession):
@@ -32,3 +38,93 @@ class ForkRefused(Mutant):
     mutant_id = "K06.fork-refused"
     stopped_by = Stop(scenario="A04", check="twig-starts-alike", reason="refused")
     session = _OwnHandlesOnly
+
+
+class _NotContiguous(Snapshotter):
+    def check_segments(self, link: Snapshot, rows: Sequence[tuple[str, int]], ends: Sequence[int], where: str) -> None:  # noqa: ARG002
+        super().check_segments(link, rows, [segment.start for segment in link.segments], where)
+
+
+class ContiguityUnchecked(Mutant):
+    """A chain with a gap between two links is restored as if it joined up."""
+
+    mutant_id = "K06.contiguity-unchecked"
+    stopped_by = Stop(scenario="B07", cell={"damage": "gap"}, check="refused", reason="not_refused")
+    snapshotter = _NotContiguous
+
+
+class OwnRowBytes(Snapshotter):
+    """Takes stored rows to be as long as those of the session."""
+
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        """Restore without a look at the row sizes of the links."""
+        return super().restore([_with_row_bytes(link, layout) for link in chain], layout)
+
+
+def _with_row_bytes(link: Snapshot, layout: StateLayout) -> Snapshot:
+    """Return a link whose rows are taken to be as long as those of the destination."""
+    pairs = zip(link.segments, layout.rows, strict=True)
+    return replace(link, segments=tuple(replace(segment, row_bytes=row.row_bytes) for segment, row in pairs))
+
+
+class RowBytesUnchecked(Mutant):
+    """Rows of another size are restored with the row size of the session."""
+
+    mutant_id = "K06.row-bytes-unchecked"
+    stopped_by = Stop(scenario="B07", cell={"damage": "row_size"}, check="refused", reason="not_refused")
+    snapshotter = OwnRowBytes
+
+
+class _CutToFit(Snapshotter):
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        pairs = zip(chain[-1].segments, layout.rows, strict=True)
+        segments = tuple(replace(segment, stop=min(segment.stop, row.rows)) for segment, row in pairs)
+        return super().restore([*chain[:-1], replace(chain[-1], segments=segments)], layout)
+
+
+class RowCountUnchecked(Mutant):
+    """A chain that claims more rows than its boundary has is cut to fit and restored."""
+
+    mutant_id = "K06.row-count-unchecked"
+    stopped_by = Stop(scenario="B07", cell={"damage": "row_count"}, check="refused", reason="not_refused")
+    snapshotter = _CutToFit
+
+
+class _NoIdentity(TorchSession):
+    def restore(self, handle: SessionHandle) -> None:
+        saved = handle.open()
+        handle.saved = replace(saved, identity=self.identity)
+        try:
+            super().restore(handle)
+        finally:
+            handle.saved = saved
+
+
+class IdentityUnchecked(Mutant):
+    """A saved session of other weights is taken, since all its shapes fit."""
+
+    mutant_id = "K06.identity-unchecked"
+    stopped_by = Stop(scenario="F01", check="refused", reason="not_refused")
+    session = _NoIdentity
+
+
+class _TailCut(TorchSession):
+    def restore(self, handle: SessionHandle) -> None:
+        saved, room = handle.open(), self.buffers.capacity
+        meta = decode_metadata(saved.snapshot.meta)
+        if meta.position <= room:
+            super().restore(handle)
+            return
+        lengths = self.buffers.lengths_at(room)
+        layout = self.buffers.layout("session", lengths, room)
+        _CutToFit.restore(_CutToFit(), [saved.snapshot], layout)
+        self.abandon()
+        self.take_over(replace(meta, position=room, layers=lengths))
+
+
+class CapacityUnchecked(Mutant):
+    """A saved session that is longer than the buffers is cut to fit: its end is lost, its recurrent state is not."""
+
+    mutant_id = "K06.capacity-unchecked"
+    stopped_by = Stop(scenario="F03", check="refused", reason="not_refused")
+    session = _TailCut

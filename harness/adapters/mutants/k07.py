@@ -143,4 +143,4 @@ class StaleKey(Mutant):
 
     mutant_id = "K07.stale-key"
     stopped_by = Stop(scenario="E01", check="q-went", reason="other_count")
-    cache = _StaleKeys
+    store = _StaleKeys

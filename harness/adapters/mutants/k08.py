@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from harness.adapters.mutants.base import Mutant, Stop
+from harness.adapters.mutants.k06 import OwnRowBytes
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Entry, Turn
 from harness.torch_engine.engine import TorchEngine
@@ -26,7 +27,7 @@ class FingerprintShort(Mutant):
 
     mutant_id = "K08.fingerprint-short"
     stopped_by = Stop(scenario="B05", cell={"differ_at": "middle"}, check="y-not-x", reason="other_count")
-    cache = _FingerprintShort
+    store = _FingerprintShort
 
 
 class _FingerprintOneShort(SessionCache):
@@ -39,7 +40,7 @@ class FingerprintOneShort(Mutant):
 
     mutant_id = "K08.fingerprint-one-short"
     stopped_by = Stop(scenario="B05", cell={"differ_at": "last"}, check="y-not-x", reason="other_count")
-    cache = _FingerprintOneShort
+    store = _FingerprintOneShort
 
 
 class _LengthOnly(SessionCache):
@@ -52,7 +53,7 @@ class FingerprintLengthOnly(Mutant):
 
     mutant_id = "K08.fingerprint-length-only"
     stopped_by = Stop(scenario="B05", cell={"differ_at": "first"}, check="y-not-x", reason="other_count")
-    cache = _LengthOnly
+    store = _LengthOnly
 
 
 class _AnyParent(SessionCache):
@@ -70,7 +71,7 @@ class ParentOfBranch(Mutant):
 
     mutant_id = "K08.parent-of-branch"
     stopped_by = Stop(scenario="B02", check="b-again", part="kv", phase="restored")
-    cache = _AnyParent
+    store = _AnyParent
 
 
 class _Unnamed(TorchEngine):
@@ -133,3 +134,16 @@ class KeyUnstable(Mutant):
     mutant_id = "K08.key-unstable"
     stopped_by = Stop(scenario="A10", check="cached-x", reason="other_count")
     engine = _KeyPerSession
+
+
+class _NoFormat(_Unnamed):
+    left_out = ("k_type", "v_type")
+
+
+class FormatNotInKey(Mutant):
+    """The element type of K and V is no part of the key, and stored rows are read as whatever the session has."""
+
+    mutant_id = "K08.format-not-in-key"
+    stopped_by = Stop(scenario="F08", cell={"scope": "k_type"}, check="other-starts-cold", reason="other_count")
+    engine = _NoFormat
+    snapshotter = OwnRowBytes

@@ -78,5 +78,5 @@ class PartialBlockLost(Mutant):
     """Index keys of a block that is not full yet are not brought back."""
 
     mutant_id = "K09.partial-block-lost"
-    stopped_by = Stop(scenario="A16", cell={"at": "odd"}, check="came-back", part="index", phase="seen")
+    stopped_by = Stop(scenario="A16", cell={"at": "end+1"}, check="came-back", part="index", phase="seen")
     session = _PartialBlockLost

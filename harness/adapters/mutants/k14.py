@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from harness.adapters.mutants.base import Mutant, Stop
-from harness.adapters.torch_adapter import TorchAdapterEngine, TorchAdapterSession, host_bytes
-from harness.engines.interface import Options, StatePart
+from harness.adapters.torch_adapter import TorchAdapterSession, host_bytes
+from harness.engines.interface import StatePart
 from harness.torch_engine.buffers import SessionBuffers, fill
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.models.attention import AttentionState, SparseAttention
@@ -126,21 +126,13 @@ def _whole(part: StatePart, buffer: Tensor) -> StatePart:
     )
 
 
-class _WholeEngine(TorchAdapterEngine):
-    def open_session(self, options: Options) -> TorchAdapterSession:
-        return _WholeBuffers(self, self._engine.open_session(**dict(options)))
-
-
 class WholeBuffersShown(Mutant):
     """Whole buffers are handed over as state, with the rows behind the valid ones."""
 
     mutant_id = "K14.whole-buffers-shown"
     stopped_by = Stop(scenario="B01", cell={"arch": "attention"}, check="again", part="kv", phase="restored")
     buffers = _ZeroedRows
-
-    def open(self, options: Options) -> TorchAdapterEngine:
-        """Open the engine with sessions that show too much."""
-        return _WholeEngine(self.engine_class(EngineOptions(**options)), self)  # type: ignore[arg-type]
+    adapter_session = _WholeBuffers
 
 
 class _RowUnwritten(Snapshotter):

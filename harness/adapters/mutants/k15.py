@@ -23,7 +23,7 @@ class AbandonKeepsPending(Mutant):
 
     mutant_id = "K15.abandon-keeps-pending"
     stopped_by = Stop(scenario="D01", check="dropped-pending")
-    cache = _AbandonKeeps
+    store = _AbandonKeeps
 
 
 class _EvictsRoot(SessionCache):
@@ -40,7 +40,7 @@ class EvictRoot(Mutant):
 
     mutant_id = "K15.evict-root"
     stopped_by = Stop(scenario="E02", check="a-two-links", reason="other_count")
-    cache = _EvictsRoot
+    store = _EvictsRoot
 
 
 class _ByInsertion(SessionCache):
@@ -57,7 +57,7 @@ class LruByInsertion(Mutant):
 
     mutant_id = "K15.lru-by-insertion"
     stopped_by = Stop(scenario="E01", check="used-stays", reason="other_count")
-    cache = _ByInsertion
+    store = _ByInsertion
 
 
 class _EvictsNewest(SessionCache):
@@ -71,7 +71,7 @@ class EvictsNewest(Mutant):
 
     mutant_id = "K15.evicts-newest"
     stopped_by = Stop(scenario="E01", check="used-stays", reason="other_count")
-    cache = _EvictsNewest
+    store = _EvictsNewest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,7 +105,7 @@ class WholeCopies(Mutant):
 
     mutant_id = "K15.whole-copies"
     stopped_by = Stop(scenario="E15", check="held", reason="too_large")
-    cache = _WholeCopies
+    store = _WholeCopies
 
 
 class _NoBudget(SessionCache):
@@ -118,7 +118,7 @@ class BudgetIgnored(Mutant):
 
     mutant_id = "K15.budget-ignored"
     stopped_by = Stop(scenario="E01", check="full")
-    cache = _NoBudget
+    store = _NoBudget
 
 
 class _CopyPerRestore(SessionCache):
@@ -134,7 +134,7 @@ class CopyPerRestore(Mutant):
 
     mutant_id = "K15.copy-per-restore"
     stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="nothing-added")
-    cache = _CopyPerRestore
+    store = _CopyPerRestore
 
 
 class _RestorePins(SessionCache):
@@ -149,4 +149,33 @@ class RestorePins(Mutant):
 
     mutant_id = "K15.restore-pins"
     stopped_by = Stop(scenario="D01", check="nothing-pinned")
-    cache = _RestorePins
+    store = _RestorePins
+
+
+class _PinsLeak(SessionCache):
+    def _unlink(self, turn: Turn | None, entry: Entry) -> None:
+        """Forget that the parent has one child fewer."""
+
+
+class PinLeaks(Mutant):
+    """A snapshot that goes leaves its pin on its parent, which can then never go."""
+
+    mutant_id = "K15.pin-leaks"
+    stopped_by = Stop(scenario="E03", check="one-pinned")
+    store = _PinsLeak
+
+
+class _EvictsForOversize(SessionCache):
+    def make_room(self, need: int) -> str | None:
+        while not self._fits(need):
+            if self.evict_lru() is None:
+                return "budget"
+        return super().make_room(need)
+
+
+class OversizeEvicts(Mutant):
+    """A capture that can never fit empties the store before it is skipped."""
+
+    mutant_id = "K15.oversize-evicts"
+    stopped_by = Stop(scenario="E04", check="skips-counted")
+    store = _EvictsForOversize

@@ -10,7 +10,7 @@ from torch import Tensor
 from harness.torch_engine.models.delta import DeltaState
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Segment, Snapshot, Snapshotter
-from harness.torch_engine.state import Part, StateLayout
+from harness.torch_engine.state import Part, StateLayout, bytes_view
 
 
 def names(layout: StateLayout, family: str) -> frozenset[str]:
@@ -109,3 +109,10 @@ class ViewRows(Snapshotter):
 def _live_rows(link: Viewing) -> list[tuple[Segment, Tensor]]:
     spans = zip(link.live.rows, link.segments, strict=True)
     return [(span, stream.tensor[span.start : span.stop].clone()) for stream, span in spans]
+
+
+def copy_rows_of(link: Snapshot, layout: StateLayout) -> None:
+    """Copy the rows of one link to their places, whatever lies below them."""
+    for stream, span in zip(layout.rows, link.segments, strict=True):
+        if span.nbytes:
+            bytes_view(stream.tensor[span.start : span.stop]).copy_(link.held(span.name))
