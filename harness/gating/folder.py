@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -66,7 +67,6 @@ class Entry(NamedTuple):
     """Below the folder, with ``/``."""
     kind: Kind
     form: Form
-    size: int
 
     @property
     def name(self) -> str:
@@ -93,9 +93,11 @@ class Folder(NamedTuple):
         """Entries of one kind that can be read: regular files only."""
         return (entry for entry in self.entries if entry.kind is kind and entry.form in READABLE)
 
-    def by_path(self) -> Mapping[str, Entry]:
-        """Every entry under its path."""
-        return {entry.path: entry for entry in self.entries}
+    def find(self, path: str) -> Entry | None:
+        """The entry of a path; None where there is none."""
+        place = bisect_left(self.entries, path, key=_by_path)
+        found = self.entries[place] if place < len(self.entries) else None
+        return found if found is not None and found.path == path else None
 
 
 READABLE: Final = (Form.REGULAR, Form.EXECUTABLE)
@@ -165,14 +167,14 @@ def _walk(root: str) -> Iterator[Entry]:
             with os.scandir(f"{root}/{below}" if below else root) as listing:
                 found = list(listing)
         except OSError:
-            yield Entry(root=root, path=below or ".", kind=Kind.OTHER, form=Form.FOLDER, size=0)
+            yield Entry(root=root, path=below or ".", kind=Kind.OTHER, form=Form.FOLDER)
             continue
         for item in found:
             path = f"{below}/{item.name}" if below else item.name
             if not item.is_dir(follow_symlinks=False):
                 yield _entry(root, path, item)
             elif depth + 1 > MAX_DEPTH:
-                yield Entry(root=root, path=path, kind=Kind.OTHER, form=Form.FOLDER, size=0)
+                yield Entry(root=root, path=path, kind=Kind.OTHER, form=Form.FOLDER)
             else:
                 waiting.append((path, depth + 1))
 
@@ -181,8 +183,8 @@ def _entry(root: str, path: str, item: os.DirEntry[str]) -> Entry:
     try:
         facts = item.stat(follow_symlinks=False)
     except OSError:
-        return Entry(root=root, path=path, kind=classify(path), form=Form.SPECIAL, size=0)
-    return Entry(root=root, path=path, kind=classify(path), form=_form(facts.st_mode), size=facts.st_size)
+        return Entry(root=root, path=path, kind=classify(path), form=Form.SPECIAL)
+    return Entry(root=root, path=path, kind=classify(path), form=_form(facts.st_mode))
 
 
 def _form(mode: int) -> Form:

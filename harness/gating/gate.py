@@ -116,16 +116,15 @@ def _gate_folder(run: _Run, root: str | os.PathLike[str]) -> None:
     folder = scan(root)
     if not folder.exists:
         raise UsageError(f"no folder {folder.root!r}; name one that holds certificates")
-    by_path = folder.by_path()
     for entry in folder.entries:
         run.ask(_entry_check, entry, _place(entry))
         if entry.kind is Kind.DRAFT:
             run.stops.append(f"{_place(entry)}: draft, not judged")
-    facts = FolderFacts(folder, _read_ledger(run, folder), _Loader(by_path))
+    facts = FolderFacts(folder, _read_ledger(run, folder), _Loader())
     for entry in folder.of(Kind.CERTIFICATE):
-        _gate_certificate(run, facts, entry, by_path)
+        _gate_certificate(run, facts, entry)
     for entry in folder.of(Kind.EVIDENCE):
-        if entry.path not in facts.evidence:
+        if entry.path not in facts.looked_at:
             _evidence(run, facts, entry)
     run.ask(_folder_check, facts, folder.root)
 
@@ -155,14 +154,14 @@ def _read_ledger(run: _Run, folder: Folder) -> Ledger:
     return Ledger(events=ordered, paths=paths, by_target=by_target)
 
 
-def _gate_certificate(run: _Run, facts: FolderFacts, entry: Entry, by_path: Mapping[str, Entry]) -> None:
+def _gate_certificate(run: _Run, facts: FolderFacts, entry: Entry) -> None:
     run.certificates += 1
     document = read_document(entry)
     run.ask(_document_check, document, _place(entry))
     if not document.value:
         facts.unread += 1
         return
-    subject = _subject(run, facts, document, by_path)
+    subject = _subject(run, facts, document)
     run.ask(_certificate_check, subject, _place(entry))
     known = _facts(subject)
     facts.certificates.append(known)
@@ -172,9 +171,9 @@ def _gate_certificate(run: _Run, facts: FolderFacts, entry: Entry, by_path: Mapp
             run.stops.append(f"{_place(entry)}: {known.overall}")
 
 
-def _subject(run: _Run, facts: FolderFacts, document: Document, by_path: Mapping[str, Entry]) -> Subject:
+def _subject(run: _Run, facts: FolderFacts, document: Document) -> Subject:
     body, status = document.value["body"], document.value["status"]
-    entry = by_path.get(f"evidence/{body['run']['evidence']['sha256']}.jsonl")
+    entry = facts.folder.find(f"evidence/{body['run']['evidence']['sha256']}.jsonl")
     evidence = _evidence(run, facts, entry) if entry is not None and entry.form in READABLE else None
     derived, error = _derived(evidence)
     shown = evidence if derived is not None else None
@@ -196,8 +195,8 @@ def _subject(run: _Run, facts: FolderFacts, document: Document, by_path: Mapping
 def _evidence(run: _Run, facts: FolderFacts, entry: Entry) -> Evidence | None:
     """Read an evidence file and let the document rules see it, once."""
     document, evidence = read_evidence(entry)
-    if entry.path not in facts.evidence:
-        facts.evidence[entry.path] = document.sha256
+    if entry.path not in facts.looked_at:
+        facts.looked_at.add(entry.path)
         run.evidence_files += 1
         run.ask(_document_check, document, _place(entry))
     return evidence
@@ -230,14 +229,13 @@ def _facts(subject: Subject) -> CertificateFacts:
 class _Loader:
     """Reads a body of a folder again by its id; for the few that the ledger speaks about."""
 
-    def __init__(self, by_path: Mapping[str, Entry]) -> None:
-        self._by_path = by_path
+    def __init__(self) -> None:
         self._paths: dict[str, str] = {}
 
     def __call__(self, facts: FolderFacts, certificate: str) -> Body:
         if not self._paths:
             self._paths = {one.id: one.path for one in facts.certificates}
-        entry = self._by_path.get(self._paths.get(certificate, ""))
+        entry = facts.folder.find(self._paths.get(certificate, ""))
         value = read_document(entry).value if entry is not None else {}
         body: Body = value.get("body", {})
         return body

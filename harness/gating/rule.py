@@ -110,8 +110,8 @@ class FolderFacts:
         self.certificates: list[CertificateFacts] = []
         self.unread = 0
         """Certificates that were there and could not be read."""
-        self.evidence: dict[str, str] = {}
-        """Path of each evidence file to the digest of its bytes; empty where it could not be read."""
+        self.looked_at: set[str] = set()
+        """Paths of the evidence files that were read."""
         self._load = load
 
     def body(self, certificate: str) -> Body:

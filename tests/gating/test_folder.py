@@ -70,7 +70,7 @@ def test_forms_are_told_apart_and_links_are_not_followed(tmp_path: Path) -> None
 
 
 def entry(root: Path, path: str, kind: Kind = Kind.CERTIFICATE) -> Entry:
-    return Entry(root=str(root), path=path, kind=kind, form=Form.REGULAR, size=0)
+    return Entry(root=str(root), path=path, kind=kind, form=Form.REGULAR)
 
 
 @pytest.mark.parametrize("make", ["link", "pipe", "folder", "absent"])

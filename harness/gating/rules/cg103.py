@@ -50,16 +50,16 @@ def check_folder(facts: FolderFacts) -> Problems:
     """Names that a case-blind file system would merge; signatures of nothing; a listing that did not end."""
     if not facts.folder.complete:
         yield Problem("", f"holds more than {len(facts.folder.entries)} files; the rest was not looked at")
-    folded: dict[str, str] = {}
-    paths = {entry.path for entry in facts.folder.entries}
+    folded: set[int] = set()
     for entry in facts.folder.entries:
-        first = folded.setdefault(entry.path.casefold(), entry.path)
-        if first != entry.path:
-            yield Problem(entry.path, f"has the name of {first}, but for upper and lower case")
-        if entry.kind is Kind.SIGNATURE and entry.path.removesuffix(".sig") not in paths:
+        name = hash(entry.path.casefold())
+        if name in folded:
+            yield Problem(entry.path, "has the name of another file, but for upper and lower case")
+        folded.add(name)
+        if entry.kind is Kind.SIGNATURE and facts.folder.find(entry.path.removesuffix(".sig")) is None:
             yield Problem(entry.path, "signs nothing that is there")
     for entry in facts.folder.of(Kind.ATTRIBUTES):
-        if entry.size != len(_NO_TEXT) or read(entry) != _NO_TEXT:
+        if read(entry) != _NO_TEXT:
             yield Problem(entry.path, "says something else than `* -text`: git could change line ends")
 
 

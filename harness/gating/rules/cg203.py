@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harness.gating.rule import FolderFacts, Problem, Problems, Rule
 
 
 def check(facts: FolderFacts) -> Problems:
     """Equal run ids or evidence digests: one run, shown as two."""
-    runs: dict[str, str] = {}
-    blobs: dict[str, str] = {}
-    for one in facts.certificates:
-        first = runs.setdefault(one.run_id, one.path)
-        if first != one.path:
-            yield Problem(one.path, f"has the run id {one.run_id} of {first}")
-        first = blobs.setdefault(one.evidence, one.path)
-        if first != one.path:
-            yield Problem(one.path, f"rests on the same evidence as {first}")
+    yield from _twice([(one.run_id, one.path) for one in facts.certificates], "has the run id of")
+    yield from _twice([(one.evidence, one.path) for one in facts.certificates], "rests on the same evidence as")
+
+
+def _twice(pairs: Sequence[tuple[str, str]], message: str) -> Problems:
+    seen: dict[str, str] = {}
+    for value, path in pairs:
+        first = seen.setdefault(value, path)
+        if first != path:
+            yield Problem(path, f"{message} {first}")
 
 
 RULE = Rule(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.gating.folder import Kind
+from harness.gating.folder import READABLE, Kind
 from harness.gating.rule import Document, FolderFacts, Problem, Problems, Rule
 
 
@@ -21,13 +21,13 @@ def check_document(document: Document) -> Problems:
 def check_folder(facts: FolderFacts) -> Problems:
     """Every certificate finds its evidence; no evidence lies there without a certificate."""
     wanted = {one.evidence: one.path for one in facts.certificates}
-    held = {entry.name.removesuffix(".jsonl"): entry.path for entry in facts.folder.of(Kind.EVIDENCE)}
-    for digest, path in sorted(wanted.items()):
-        if digest not in held:
+    for digest, path in wanted.items():
+        entry = facts.folder.find(f"evidence/{digest}.jsonl")
+        if entry is None or entry.form not in READABLE:
             yield Problem(path, f"rests on evidence/{digest}.jsonl, which is not there")
-    for digest, path in sorted(held.items()):
-        if digest not in wanted:
-            yield Problem(path, "belongs to no certificate that could be read")
+    for entry in facts.folder.of(Kind.EVIDENCE):
+        if entry.name.removesuffix(".jsonl") not in wanted:
+            yield Problem(entry.path, "belongs to no certificate that could be read")
 
 
 RULE = Rule(

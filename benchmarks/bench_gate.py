@@ -1,0 +1,129 @@
+"""The gate: start-up beside `python -c pass`, many certificates beside parsing their bytes, and memory."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import orjson
+
+from benchmarks.runner import Goal, Group, main
+from harness.certifying.ledger import regenerate
+from harness.certifying.store import certificate_path, evidence_path
+from harness.deriving.ids import certificate_id
+from harness.gating.gate import gate
+from harness.model.certificate import Certificate, Status
+from harness.model.values import CertificateState
+from harness.wire.certificate_doc import format_certificate
+from tests.fakes.evidence import recorded
+from tests.gating.fixtures import KEY, the_scenario
+
+PASS = "python -c pass"
+PARSE = "orjson.loads of the same bytes"
+GATE = "from harness.cli import main; raise SystemExit(main())"
+PEAK = """
+import sys
+from harness.gating.gate import gate
+report = gate([sys.argv[1]])
+status = dict(line.split(":") for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(int(report.exit_code), status["VmHWM"].split()[0])
+"""
+"""Peak of the process by the kernel's own count: ``getrusage`` hands a parent's peak down to its children."""
+
+
+def folder_of(count: int) -> Path:
+    """A valid folder with this many certificates of as many machines, removed at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="bench-gate-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for number in range(1, count + 1):
+        machine = hashlib.sha256(b"machine %d" % number).hexdigest()
+        run = recorded(the_scenario(), run=number, environment={"machine": machine, "facts": {"os": "linux"}})
+        body = json.loads(json.dumps(run.body()))
+        certificate = Certificate(id=certificate_id(body), body=body, status=Status(state=CertificateState.CURRENT))
+        for name, data in (
+            (evidence_path(body["run"]["evidence"]["sha256"]), run.data()),
+            (certificate_path(certificate), format_certificate(certificate)),
+        ):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+    regenerate(folder, KEY)
+    return folder
+
+
+def start_group() -> Group:
+    """Whole processes: the command line on one certificate."""
+    folder = folder_of(1)
+    return Group(
+        title="gate of one certificate, whole process",
+        cases={
+            PASS: partial(process, "pass"),
+            "statecert gate": partial(process, GATE, "gate", str(folder)),
+        },
+        reference=PASS,
+        goals=(Goal(case="statecert gate", time_at_most=6),),
+    )
+
+
+def process(code: str, *arguments: str) -> int:
+    """Run a Python process and return its exit status."""
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=True).returncode
+
+
+def many_group(count: int) -> Group:
+    """Read to verdict, in one process; parsing alone is the floor."""
+    folder = folder_of(count)
+    texts = [path.read_bytes() for path in sorted(folder.rglob("*.json"))]
+    lines = [line for path in sorted(folder.rglob("*.jsonl")) for line in path.read_bytes().splitlines()]
+
+    def parse() -> list[object]:
+        return [orjson.loads(text) for text in (*texts, *lines)]
+
+    return Group(
+        title=f"{count} certificates with their evidence, read to verdict",
+        cases={PARSE: parse, "gate": lambda: gate([folder])},
+        reference=PARSE,
+        size=sum(map(len, texts)) + sum(map(len, lines)),
+        check=green,
+    )
+
+
+def green(results: Mapping[str, object]) -> None:
+    """The folder that is measured must be good, or the figure is of another path through the code."""
+    code = getattr(results["gate"], "exit_code", None)
+    if code != 0:
+        raise AssertionError(f"the gate ended in {code}")
+
+
+def memory_line(small: int, large: int) -> str:
+    """Peak memory of a gate process over a small and a large folder; Linux only."""
+    peaks = []
+    for count in (small, large):
+        command = [sys.executable, "-c", PEAK, str(folder_of(count))]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        code, peak = done.stdout.split()
+        if code != "0":
+            raise AssertionError(f"the gate ended in {code}")
+        peaks.append(int(peak))
+    ratio = peaks[1] / peaks[0]
+    return (
+        f"\npeak memory: {small} certificates {peaks[0] >> 10} MiB, {large} certificates {peaks[1] >> 10} MiB, "
+        f"ratio {ratio:.2f} (goal <= 1.3): {'met' if ratio <= 1.3 else 'missed'}"
+    )
+
+
+def groups(*, quick: bool) -> Sequence[Group]:
+    return [start_group(), many_group(20 if quick else 300)]
+
+
+if __name__ == "__main__":
+    code = main(groups)
+    print(memory_line(*((10, 50) if "--quick" in sys.argv else (100, 2000))))
+    sys.exit(code)
