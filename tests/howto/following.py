@@ -25,9 +25,13 @@ REPOSITORY = Path(__file__).parents[2]
 _FENCE = re.compile(r"^```(\S+)[ \t]*([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PIP = """\
 #!/bin/sh
-# pip without network: the build backend is the one that is installed, and a package is put on the import path
-shift
-exec {python} -m pip install --quiet --no-build-isolation --no-deps --no-index --target {site} --upgrade .
+# pip without network: the build backend is the one that is installed, and what is imported are the sources themselves
+set -e
+{python} -m pip install --quiet --no-build-isolation --no-deps --no-index --target {site} --upgrade .
+for package in statecert_*/; do
+  rm -rf "{site}/$package" build
+  ln -s "$PWD/${{package%/}}" "{site}/${{package%/}}"
+done
 """
 
 

@@ -1,0 +1,58 @@
+"""The pages of ``docs/how-to`` are followed, step by step, by a machine: what they say is true and complete."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.howto.following import REPOSITORY, blocks, environment, follow, offline_pip
+
+PAGES = REPOSITORY / "docs" / "how-to"
+SOURCES = ("harness", "schemas", "docs", "tests/fakes", "tests/deriving")
+FILES = ("pyproject.toml", "tests/__init__.py")
+
+
+def copy_of_the_sources(folder: Path) -> Path:
+    ignored = shutil.ignore_patterns("__pycache__")
+    for name in SOURCES:
+        shutil.copytree(REPOSITORY / name, folder / name, ignore=ignored)
+    for name in FILES:
+        shutil.copy(REPOSITORY / name, folder / name)
+    return folder
+
+
+def test_add_a_check(tmp_path: Path) -> None:
+    clone = copy_of_the_sources(tmp_path / "clone")
+
+    printed = follow(PAGES / "add-a-check.md", clone, environment(clone))
+
+    assert "4 passed" in printed[0]
+    assert "9/9" in printed[1]
+    assert "bytes-back: other_count" in printed[2]
+
+
+def test_add_a_scenario(tmp_path: Path) -> None:
+    printed = " ".join(follow(PAGES / "add-a-scenario.md", tmp_path, environment(REPOSITORY)))
+
+    assert "A90[scale=16,arch=attention]" in printed
+    assert "cached: other_count" in printed
+    assert "wrong-text-seen" in printed
+
+
+def test_write_an_adapter(tmp_path: Path) -> None:
+    printed = follow(PAGES / "write-an-adapter.md", tmp_path, offline_pip(tmp_path / "tools"))
+
+    missing = " ".join(printed[4].split())
+    assert "layer1.recurrent" in missing
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
+def test_a_page_does_something_and_is_short_enough_to_read(page: Path) -> None:
+    found = list(blocks(page))
+    text = page.read_text("utf-8")
+
+    assert sum(block.acts for block in found) >= 6
+    assert text.count("```") == 2 * len(found)
+    assert len(text.split()) < 1800
