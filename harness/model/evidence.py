@@ -192,6 +192,8 @@ class Difference:
     """Classification, like ``single_bit`` or ``all_zero``."""
     parts_differing: int
     """How many parts of the table differ at this phase."""
+    rerun: bool = False
+    """The reference's bytes were not kept (spool budget, crash): its arm was run once more to locate this."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -155,8 +155,8 @@ class Comparisons:
         return any(look.ref in refs for look in self._seen)
 
 
-def difference(cell: CellId, pair: Pair, located: Located) -> Difference:
-    """Return the observation of a located difference."""
+def difference(cell: CellId, pair: Pair, located: Located, *, rerun: bool = False) -> Difference:
+    """Return the observation of a located difference; ``rerun``: found by running the reference once more."""
     row = pair.candidate.rows[pair.part]
     return Difference(
         cell=cell,
@@ -178,6 +178,7 @@ def difference(cell: CellId, pair: Pair, located: Located) -> Difference:
         last_row=located.last_row,
         shape=located.shape,
         parts_differing=pair.parts_differing,
+        rerun=rerun,
     )
 
 

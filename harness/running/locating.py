@@ -66,4 +66,4 @@ class Locator:
             missing.pair.part, missing.pair.candidate.rows[missing.pair.part].sha256, live_is_reference=True
         )
         if live.rows[missing.pair.part].sha256 == missing.pair.reference.rows[missing.pair.part].sha256:
-            self._recorder.write(difference(self._cell, missing.pair, located))
+            self._recorder.write(difference(self._cell, missing.pair, located, rerun=True))
