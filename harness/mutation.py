@@ -441,20 +441,27 @@ class Cross:
     """Cell and check that stopped it, or what else happened."""
 
 
-def cross(shop: Workshop, mutant: str, scenario: Scenario, suite: str = SUITE) -> Cross:
+def claims(wanted: Sequence[Expected], scenarios: Mapping[str, Scenario]) -> list[tuple[Expected, Scenario]]:
+    """Return mutants with the scenarios that list them among the faults that they must stop."""
+    return [(one, scenario) for one in wanted for scenario in scenarios.values() if one.id in scenario.faults]
+
+
+def cross(shop: Workshop, expected: Expected, scenario: Scenario, suite: str = SUITE) -> Cross:
     """Run a mutant against the cells of a scenario, until one of them stops it.
+
+    A refusal counts only where the fault itself is that the engine refuses.
 
     Raises:
         StatecertError: The harness could not go on.
     """
     whole = make_plans([(scenario, [])], suite)[0]
-    best = Cross(mutant=mutant, scenario=scenario.id, word="survived", by="")
+    best = Cross(mutant=expected.id, scenario=scenario.id, word="survived", by="")
     for cell in whole.cells:
         if cell.excluded:
             continue
         plan = make_plans([(scenario, [cell.id])], suite)[0]
-        evidence, decision = run_cell(shop, mutant, registry.MUTANTS, plan)
-        word, by = _crossed(decision, evidence)
+        evidence, decision = run_cell(shop, expected.id, registry.MUTANTS, plan)
+        word, by = _crossed(decision, evidence, refuses=expected.reason == _REFUSED)
         if word == "stopped":
             return replace(best, word=word, by=by)
         if best.word == "survived":
@@ -462,10 +469,10 @@ def cross(shop: Workshop, mutant: str, scenario: Scenario, suite: str = SUITE) -
     return best
 
 
-def _crossed(decision: CellDecision, evidence: Evidence) -> tuple[str, str]:
+def _crossed(decision: CellDecision, evidence: Evidence, *, refuses: bool) -> tuple[str, str]:
     asked = [one for one in decision.checks if not one.code.startswith(_CONTROLS) and one.code not in _HARNESS]
     failed = [one for one in asked if one.outcome is Outcome.FAIL]
-    strong = next((one for one in failed if one.reason != _REFUSED), None)
+    strong = next((one for one in failed if refuses or one.reason != _REFUSED), None)
     if crash := crash_in(evidence):
         return "crash", f"{decision.id} {crash}"
     if strong is not None:

@@ -29,6 +29,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("mutant", nargs="*", help="ids like K01.conv-zeroed, kinds like K07 (default: all)")
     parser.add_argument("--matrix", action="store_true", help="run every mutant against every scenario; takes long")
     parser.add_argument(
+        "--claims", action="store_true", help="run every mutant against all scenarios that list it under faults"
+    )
+    parser.add_argument(
         "--scenario",
         action="append",
         default=[],
@@ -61,10 +64,11 @@ def run(args: argparse.Namespace) -> ExitCode:
     _tell(args, f"starting {args.target} on {args.device} ...\n")
     jobs = max(1, min(args.jobs, len(names)))
     with workshops(folder, jobs, engine=args.target, device=args.device, preset=args.preset) as shops:
-        if args.matrix:
+        expected = expectations(shops[0], names)
+        if args.matrix or args.claims:
             picked = {name: one for name, one in scenarios.items() if not args.scenario or name in args.scenario}
-            return _matrix(shops, names, picked, args)
-        wanted = [one for one in expectations(shops[0], names) if not args.scenario or one.scenario in args.scenario]
+            return _crossed(shops, expected, picked, args)
+        wanted = [one for one in expected if not args.scenario or one.scenario in args.scenario]
         return _each(shops, wanted, scenarios, args)
 
 
@@ -133,30 +137,46 @@ def _row(one: Tried) -> dict[str, str | int]:
     return {**row, "why_not": one.why_not} if one.why_not else row
 
 
-def _matrix(
-    shops: Sequence[Workshop], names: Sequence[str], scenarios: Mapping[str, Scenario], args: argparse.Namespace
+def _crossed(
+    shops: Sequence[Workshop], wanted: Sequence[Expected], scenarios: Mapping[str, Scenario], args: argparse.Namespace
 ) -> ExitCode:
-    from harness.mutation import Serial, cross, side_by_side
+    from harness.mutation import Serial, claims, cross, side_by_side
     from harness.reporting.progress import progress
 
-    pairs = [(name, scenario) for name in names for scenario in scenarios.values()]
+    whole = [(one, scenario) for one in wanted for scenario in scenarios.values()]
+    pairs = claims(wanted, scenarios) if args.claims else whole
+    if not pairs:
+        raise NothingToDoError("no scenario of these lists a mutant of these")
     with progress(sys.stderr, cells=len(pairs), quiet=args.quiet or args.json, colour=use_colour()) as display:
         serial = Serial(display)
 
-        def work(shop: Workshop, pair: tuple[str, Scenario]) -> Cross:
-            what = f"{pair[0]} {pair[1].id}"
+        def work(shop: Workshop, pair: tuple[Expected, Scenario]) -> Cross:
+            what = f"{pair[0].id} {pair[1].id}"
             serial.cell_begin(what)
             met = cross(shop, *pair)
             serial.cell_end(what, met.word, met.by)
             return met
 
         found = side_by_side(shops, pairs, work)
-    show(pairs_table(found) if args.json else matrix_table(found), as_json=args.json)
-    lost = [name for name in names if not any(one.mutant == name and one.word == "stopped" for one in found)]
+    return _claimed(found, args) if args.claims else _matrix(found, args)
+
+
+def _claimed(found: Sequence[Cross], args: argparse.Namespace) -> ExitCode:
+    show(pairs_table(found), as_json=args.json)
+    lost = sum(one.word != "stopped" for one in found)
     if not args.json:
-        sys.stdout.write(
-            f"stopped by no scenario here: {', '.join(lost) or 'none'}\n{summary(len(names), len(lost))}\n"
-        )
+        sys.stdout.write(f"{len(found)} claims, {len(found) - lost} hold, {lost} do not hold\n")
+    return ExitCode.FINDINGS if lost else ExitCode.GOOD
+
+
+def _matrix(found: Sequence[Cross], args: argparse.Namespace) -> ExitCode:
+    show(pairs_table(found) if args.json else matrix_table(found), as_json=args.json)
+    stopped = {one.mutant for one in found if one.word == "stopped"}
+    names = list(dict.fromkeys(one.mutant for one in found))
+    lost = [name for name in names if name not in stopped]
+    if not args.json:
+        sys.stdout.write(f"stopped by no scenario here: {', '.join(lost) or 'none'}\n")
+        sys.stdout.write(f"{summary(len(names), len(lost))}\n")
     return ExitCode.FINDINGS if lost else ExitCode.GOOD
 
 

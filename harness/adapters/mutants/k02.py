@@ -81,20 +81,26 @@ class _PlanWhole(SessionCache):
         return super().plan(turn, np.append(np.asarray(prompt, dtype=np.int32), np.int32(0)))
 
 
-class _StaleLogits(TorchSession):
+class _CapturesEnd(TorchSession):
     def begin(self, prompt: Sequence[int], use_cache: bool) -> int:  # noqa: FBT001 - the engine's signature
         cached = super().begin(prompt, use_cache)
         self.logits_valid = self.logits_valid or cached == len(prompt)
         return cached
 
+    def at_boundary(self, position: int) -> None:
+        super().at_boundary(position)
+        if self._armed and position == len(self._prompt) and position in self.boundaries():
+            meta = replace(decode_metadata(self.metadata()), logits_valid=False).encode()
+            self.cache.capture(self.turn, self._prompt, position, self.layout("prefix"), meta)
+
 
 class PlanWholePrompt(Mutant):
-    """A prompt of a stored length is served whole from the cache, and answered with the logits that lie there."""
+    """A prompt that ends on a boundary is stored and served whole, and answered with the logits that lie there."""
 
     mutant_id = "K02.plan-whole-prompt"
     stopped_by = Stop(scenario="C02", check="cached-2")
     store = _PlanWhole
-    session = _StaleLogits
+    session = _CapturesEnd
 
 
 class _CapturesLate(TorchSession):
