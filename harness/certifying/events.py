@@ -45,20 +45,23 @@ def supersede_event(old: Certificate, new: Certificate, created: str, reason: Re
 def event_time(store: Store, certificates: Iterable[str], now: str) -> str:
     """Return the time for a new event about certificates: now, or the first second after what is said of them.
 
-    Events are read in the order of their times, so one that answers another must not share its second.
-
     Raises:
         UsageError: An event lies far in the future: a clock is wrong, here or where it was made.
     """
+    found = time_after(store, certificates, now)
+    if _moment(found) - _moment(now) > _CLOCK_AHEAD:
+        raise UsageError(f"the last ledger event was made just before {found}, which is to come; look at the clocks")
+    return found
+
+
+def time_after(store: Store, certificates: Iterable[str], least: str) -> str:
+    """Return the time for a new event about certificates: the least, or the first second after what is said of them.
+
+    Events are read in the order of their times, so one that answers another must not share its second.
+    """
     named = set(certificates)
-    spoken = [event for event in store.events if event.target in named or event.by in named]
-    latest = max((event.created for event in spoken), default="")
-    if not latest or now > second_after(latest, 0):
-        return now
-    if _moment(latest) - _moment(now) > _CLOCK_AHEAD:
-        event = next(event for event in spoken if event.created == latest)
-        raise UsageError(f"ledger event {event.id} was made at {latest}, which is to come; look at the clocks")
-    return second_after(latest)
+    latest = max((one.created for one in store.events if one.target in named or one.by in named), default="")
+    return least if not latest or least > second_after(latest, 0) else second_after(latest)
 
 
 def require_sound(store: Store, new: Sequence[Certificate] = (), events: Sequence[Event] = ()) -> None:

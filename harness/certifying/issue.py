@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from harness.certifying.events import time_after
 from harness.certifying.ledger import regenerate, require_sound, supersede_event, write_event, write_once
 from harness.certifying.store import ATTRIBUTES, Store, certificate_path, event_path, evidence_path, read_store
 from harness.deriving.body import derive_body
@@ -151,7 +152,8 @@ def _events(store: Store, certificate: Certificate, created: str) -> Sequence[Ev
         raise InvalidDocumentError(
             f"the run is not newer than that of the current certificate {old.id[:12]}", where="evidence"
         )
-    return (supersede_event(old, certificate, max(created, _made(certificate.body))),)
+    at = time_after(store, (old.id,), max(created, _made(certificate.body)))
+    return (supersede_event(old, certificate, at),)
 
 
 def _is_current(store: Store, certificate: Certificate) -> bool:

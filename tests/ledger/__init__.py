@@ -1,0 +1,1 @@
+"""Tests of what is done to certificates after they were issued."""
