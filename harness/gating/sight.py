@@ -39,16 +39,13 @@ class Sight:
         self.turns: dict[Key, Turn] = {}
         self.steps: dict[Key, StepRecord] = {}
         self._points: dict[Key, list[Point]] = defaultdict(list)
-        self._again: dict[tuple[str, str, str, Phase, int], Point] = {}
         self._by_cell: dict[str, list[Point]] = defaultdict(list)
         for one in evidence.observations:
             if isinstance(one, PartTable):
                 self.tables[one.root] = one.rows
             elif isinstance(one, Point):
                 self._by_cell[one.cell].append(one)
-                if one.rep:
-                    self._again[one.cell, one.arm, one.label, one.phase, one.position] = one
-                else:
+                if not one.rep:
                     self._points[one.cell, one.arm, one.label].append(one)
             elif isinstance(one, Turn) and not one.rep:
                 self.turns[one.cell, one.arm, one.label] = one
@@ -84,10 +81,6 @@ class Sight:
     def grade(self) -> str:
         """How much of the state the target shows."""
         return str(self._header.target.get("observability"))
-
-    def repeated(self, point: Point) -> Point | None:
-        """The same look in the second run of a reference arm."""
-        return self._again.get((point.cell, point.arm, point.label, point.phase, point.position))
 
     def pairs(self, cell: str, check: CheckSpec) -> Sequence[tuple[Point, Point | None]]:
         """Each look of the candidate that a comparison speaks of, with the look of the reference beside it."""
@@ -128,7 +121,9 @@ def _beside(point: Point, reference: Sequence[Point]) -> Point | None:
         here = [one for one in reference if one.position == point.position]
         return min(here, key=lambda one: _SAME_PLACE.index(one.phase), default=None)
     same = [one for one in reference if one.phase is point.phase]
-    return same[-1] if same or point.phase is not Phase.SEEN else _last(reference)
+    if same:
+        return same[-1]
+    return _last(reference) if point.phase is Phase.SEEN else None
 
 
 def _lateness(look: Point) -> int:

@@ -8,6 +8,7 @@ in ``besides``, and the tests leave it out to see the rule alone.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from harness.certifying.ledger import regenerate, write_event, write_once
 from harness.certifying.store import certificate_path, evidence_path, read_store
 from harness.deriving.ids import certificate_id
 from harness.model.certificate import Certificate, Event, Status
-from harness.model.evidence import PartRow, PartTable, Point
+from harness.model.evidence import PartRow, PartTable, Point, Turn
 from harness.model.scenario import Scenario
 from harness.model.values import CertificateState, Phase, ReasonCode, Sha256
 from harness.wire import canonical
@@ -153,7 +154,26 @@ def valid_stop(folder: Path) -> None:
     issue(a_failing_run().data(), folder)
 
 
-VALID: dict[str, Change] = {"valid": valid, "valid_ledger": valid_ledger, "valid_stop": valid_stop}
+def valid_tokens(folder: Path) -> None:
+    """A black-box server: token ids are all that can be seen of it."""
+    text = (
+        SCENARIO.replace(b"observability: parts", b"observability: tokens")
+        .replace(b"[parts, logits, boundaries, prefix_cache, store]", b"[prefix_cache]")
+        .replace(b"  families: [kv, recurrent]\n", b"")
+        .replace(b"witness: copied}", b"witness: copied, guarantee: tokens_only}")
+    )
+    run = relabelled(recorded(scenario(text)), lambda _: None)
+    looks = [replace(one, logits="") if isinstance(one, Point) else one for one in run.observations]
+    blind = replace(run, observations=tuple(looks)).with_target(observability="tokens", capabilities=["prefix_cache"])
+    issue(blind.data(), folder)
+
+
+VALID: dict[str, Change] = {
+    "valid": valid,
+    "valid_ledger": valid_ledger,
+    "valid_stop": valid_stop,
+    "valid_tokens": valid_tokens,
+}
 """Folders on which no rule has anything to say."""
 
 
@@ -653,6 +673,12 @@ def label_of_another_type(folder: Path) -> None:
     swapped(folder, relabelled(a_run(), half))
 
 
+@fixture("CG303", "CG301")
+def digest_of_nothing(folder: Path) -> None:
+    nothing = Sha256(hashlib.sha256(b"").hexdigest())
+    swapped(folder, relabelled(a_run(), lambda row: replace(row, sha256=nothing) if row.layer == 0 else row))
+
+
 @fixture("CG304")
 def composed_time_impossible(folder: Path) -> None:
     file_run(folder, a_run().with_turn("warm", "again", first_token_ns=10_000_000))
@@ -717,6 +743,13 @@ def differing_logits_pass(folder: Path) -> None:
 
 
 @fixture("CG307", "CG301")
+def logits_not_finite(folder: Path) -> None:
+    run = a_run()
+    looks = [replace(one, logits_finite=False) if isinstance(one, Point) else one for one in run.observations]
+    swapped(folder, replace(run, observations=tuple(looks)))
+
+
+@fixture("CG307", "CG301")
 def reference_varies(folder: Path) -> None:
     swapped(folder, a_varying_run())
 
@@ -724,6 +757,21 @@ def reference_varies(folder: Path) -> None:
 @fixture("CG307", "CG301")
 def look_left_out(folder: Path) -> None:
     swapped(folder, a_run().without_point("warm", "again", Phase.PREFILLED))
+
+
+@fixture("CG307", "CG301")
+def reference_not_looked_at(folder: Path) -> None:
+    swapped(folder, a_run().without_point("cold", "a", Phase.PREFILLED))
+
+
+@fixture("CG307", "CG301")
+def reference_varies_at_a_pause(folder: Path) -> None:
+    swapped(folder, a_run().with_point("cold", "a", Phase.BOUNDARY, rep=1, logits=NOBODY))
+
+
+@fixture("CG307", "CG301")
+def turn_left_out(folder: Path) -> None:
+    swapped(folder, a_run().without(lambda one: isinstance(one, Turn) and (one.arm, one.label) == ("warm", "first")))
 
 
 @fixture("CG307", "CG301")
@@ -745,6 +793,11 @@ def restore_of_nothing(folder: Path) -> None:
 @fixture("CG308", "CG301")
 def no_bytes_copied(folder: Path) -> None:
     swapped(folder, a_run().with_turn("warm", "again", restored_bytes=0))
+
+
+@fixture("CG308", "CG301")
+def tokens_unaccounted(folder: Path) -> None:
+    swapped(folder, a_run().with_turn("warm", "again", prefilled=1))
 
 
 @fixture("CG308", "CG301")

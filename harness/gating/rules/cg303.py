@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -10,6 +11,7 @@ from harness.gating.rule import Problem, Problems, Rule, Subject
 from harness.gating.sight import Sight
 from harness.model.evidence import PartRow, Point
 
+_NOTHING: Final = hashlib.sha256(b"").hexdigest()
 _BITS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("f64", "i64", "u64"), (8, 1)),
     **dict.fromkeys(("f32", "i32", "u32"), (4, 1)),
@@ -50,6 +52,8 @@ def _faults(sight: Sight, cell: str) -> Iterator[tuple[Point, PartRow, str]]:
 
 
 def _fault(row: PartRow) -> str:
+    if (row.sha256 == _NOTHING) != (row.bytes == 0):
+        return f"has {row.bytes} bytes and {'the' if row.bytes else 'not the'} digest of nothing"
     elements = math.prod(row.shape)
     if row.element_type not in _BITS:
         return ""
@@ -64,6 +68,9 @@ RULE = Rule(
     text="The element type of every part fits its elements and its bytes.",
     pain="f32 rows are labelled f16, or K and V labels are swapped, and a matrix row is claimed that never ran.",
     hint="mend the label in the adapter and run again; a label is never edited in a record",
-    failing=("label_of_another_type",),
+    failing=(
+        "label_of_another_type",
+        "digest_of_nothing",
+    ),
     certificate=check,
 )

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from harness.gating.looks import due, faults
 from harness.gating.rule import Body, Problem, Problems, Rule, Subject
 from harness.gating.sight import Sight
-from harness.model.evidence import Point
-from harness.model.scenario import CellPlan, CheckKind, CheckSpec, StepKind
+from harness.model.scenario import CellPlan, CheckKind, CheckSpec
 from harness.model.values import Guarantee, Phase
 
 _COMPARING: Final = (CheckKind.EXACT, CheckKind.UNCHANGED)
 _SEES_PARTS: Final = ("parts", "image")
-_COME_AND_GO: Final = ("logits", "sampler")
-_PREFILLING: Final = (StepKind.RUN, StepKind.RESUME, StepKind.EXTEND)
 
 
 def check(subject: Subject) -> Problems:
@@ -30,10 +28,9 @@ def check(subject: Subject) -> Problems:
             fault = _comparison(subject.sight, plan, specs.get(result["id"]), result)
             if fault:
                 yield Problem(f"/body/cells/{index}/checks/{number}", fault)
-        if cell["outcome"] == "pass" and subject.sight.grade == "parts":
-            for fault in _inventory(subject.sight, plan):
-                yield Problem(f"/body/cells/{index}", f"passes; {fault}")
-                break
+        fault = next(faults(subject.sight, plan), "") if cell["outcome"] == "pass" else ""
+        if fault:
+            yield Problem(f"/body/cells/{index}", f"passes; {fault}")
 
 
 def _comparison(sight: Sight, plan: CellPlan, spec: CheckSpec | None, result: Body) -> str:
@@ -57,11 +54,10 @@ def _unequal(sight: Sight, plan: CellPlan, spec: CheckSpec) -> str:
             return f"{at} there is no look of the reference"
         if one.position != other.position:
             return f"{at} the positions are {one.position} and {other.position}"
+        if not (one.logits_finite and other.logits_finite):
+            return f"{at} the logits are not finite"
         if difference := sight.unequal(one, other, _fields(spec)):
             return f"{at} {difference}"
-        again = sight.repeated(other)
-        if again is not None and sight.unequal(other, again, ("parts", "logits", "tokens")):
-            return f"{at} the reference does not repeat itself"
     return ""
 
 
@@ -86,10 +82,7 @@ def _due(plan: CellPlan, spec: CheckSpec) -> Iterator[Phase]:
     step = next((one for one in steps if spec.candidate and one.label == spec.candidate.label), None)
     if step is None:
         return
-    if step.kind in _PREFILLING and step.until is None and _wanted(spec, Phase.PREFILLED):
-        yield Phase.PREFILLED
-    if step.decode and _wanted(spec, Phase.END):
-        yield Phase.END
+    yield from (phase for phase in due(step) if _wanted(spec, phase))
 
 
 def _wanted(spec: CheckSpec, phase: Phase) -> bool:
@@ -102,30 +95,6 @@ def _fields(spec: CheckSpec) -> tuple[str, ...]:
     return ("tokens",) if spec.guarantee is Guarantee.TOKENS_ONLY else tuple(spec.fields)
 
 
-def _inventory(sight: Sight, plan: CellPlan) -> Iterator[str]:
-    """Every look lists the same parts as the others of its session, the metadata first, every needed family."""
-    sessions = {(arm.id, step.label): step.session for arm in plan.arms for step in arm.steps}
-    listed: dict[tuple[str, int, str], list[str]] = {}
-    for point in sight.points_of_cell(plan.id):
-        rows = sight.tables.get(point.root, ())
-        at = f"{point.arm}.{point.label} at {point.phase}"
-        lacking = sorted(set(map(str, plan.families)) - {row.family for row in rows})
-        if not rows or rows[0].family != "meta":
-            yield f"{at} does not list the metadata first"
-        if lacking:
-            yield f"{at} lists no part of family {lacking[0]}"
-        names = [row.name for row in rows if row.family not in _COME_AND_GO]
-        if len(set(names)) != len(names):
-            yield f"{at} lists a part twice"
-        if listed.setdefault(_session(point, sessions), names) != names:
-            yield f"{at} lists other parts than its session before"
-
-
-def _session(point: Point, sessions: dict[tuple[str, str], str]) -> tuple[str, int, str]:
-    opened = point.label.removeprefix("open-")
-    return point.arm, point.rep, sessions.get((point.arm, point.label), opened)
-
-
 RULE = Rule(
     id="CG307",
     text="Equality holds in the part tables, logits and tokens themselves; every look lists the whole inventory.",
@@ -135,8 +104,12 @@ RULE = Rule(
         "differing_part_passes",
         "differing_tokens_pass",
         "differing_logits_pass",
+        "logits_not_finite",
         "reference_varies",
         "look_left_out",
+        "reference_not_looked_at",
+        "reference_varies_at_a_pause",
+        "turn_left_out",
         "part_unlisted",
         "difference_invented",
     ),

@@ -21,6 +21,9 @@ class _Account(NamedTuple):
     label: str
     cached: int
     restored: int
+    forwarded: int
+    demanded: int
+    """Tokens that were either reused or forwarded, if the counts are right."""
 
 
 def check(subject: Subject) -> Problems:
@@ -42,13 +45,15 @@ def _fault(sight: Sight, plan: CellPlan, spec: CheckSpec, ref: PointRef) -> str:
     steps = next((arm.steps for arm in plan.arms if arm.id == ref.arm), ())
     step = next((one for one in steps if one.label == ref.label), None)
     begun = _begun(sight, plan, ref, steps)
-    account = _account(sight, plan, ref, begun) if begun else None
+    account = _account(sight, plan, ref, begun, step) if begun and step else None
     if step is None or account is None:
         return "the step that began its state left no record"
+    if account.cached + account.forwarded != account.demanded:
+        return f"{account.cached} tokens reused and {account.forwarded} forwarded do not make {account.demanded}"
     if spec.witness in _COPIED:
         return _not_copied(sight, plan, ref, account)
     if spec.witness is Witness.LIVE:
-        return "" if account.cached and not account.restored else f"the session did not go on ({account})"
+        return "" if account.cached and not account.restored else "the live session did not go on"
     if spec.witness is Witness.REFUSED:
         return "a refusal witnesses no exact state"
     if step.kind in (StepKind.RUN, StepKind.RESUME) and (account.cached or account.restored):
@@ -86,16 +91,21 @@ def _begun(sight: Sight, plan: CellPlan, ref: PointRef, steps: Sequence[Step]) -
     return found
 
 
-def _account(sight: Sight, plan: CellPlan, ref: PointRef, begun: Step) -> _Account | None:
+def _account(sight: Sight, plan: CellPlan, ref: PointRef, begun: Step, own: Step) -> _Account | None:
     key = (plan.id, ref.arm, begun.label)
     if begun.kind is StepKind.RESTORE:
         record = sight.steps.get(key)
         if record is None or record.ended != "done":
             return None
         cached, restored = record.detail.get("cached", 0), record.detail.get("restored_bytes", 0)
-        return _Account(begun.label, int(cached), int(restored))
-    turn = sight.turns.get(key)
-    return None if turn is None else _Account(begun.label, turn.cached, turn.restored_bytes)
+        return _Account(begun.label, int(cached), int(restored), 0, int(cached))
+    turn, more = sight.turns.get(key), sight.turns.get((plan.id, ref.arm, ref.label))
+    if turn is None:
+        return None
+    resumed = more is not None and own.kind is StepKind.RESUME and begun.until is not None
+    forwarded = turn.prefilled + (more.prefilled if more is not None and resumed else 0)
+    demanded = turn.prompt_tokens if resumed or begun.until is None else begun.until
+    return _Account(begun.label, turn.cached, turn.restored_bytes, forwarded, demanded)
 
 
 RULE = Rule(
@@ -106,6 +116,7 @@ RULE = Rule(
     failing=(
         "restore_of_nothing",
         "no_bytes_copied",
+        "tokens_unaccounted",
         "nobody_looked",
     ),
     certificate=check,
