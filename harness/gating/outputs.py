@@ -31,11 +31,11 @@ _ENDINGS: Final[Mapping[ExitCode, str]] = {
 
 
 def safe(text: str) -> str:
-    """Return one line of visible characters, cut to a bearable length."""
+    """Return one line of visible ASCII, cut to a bearable length; anything else is an escape."""
     cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
     if cut.isascii() and cut.isprintable():
         return cut
-    return "".join(letter if letter.isprintable() else _escape(letter) for letter in cut)
+    return "".join(letter if letter.isascii() and letter.isprintable() else _escape(letter) for letter in cut)
 
 
 def _escape(letter: str) -> str:
