@@ -22,9 +22,9 @@ from harness.certifying.ledger import regenerate, write_event, write_once
 from harness.certifying.store import certificate_path, evidence_path, read_store
 from harness.deriving.ids import certificate_id
 from harness.model.certificate import Certificate, Event, Status
-from harness.model.evidence import PartRow, PartTable, Point, Turn
+from harness.model.evidence import CellEvent, PartRow, PartTable, Point, Turn
 from harness.model.scenario import Scenario
-from harness.model.values import CertificateState, Phase, ReasonCode, Sha256
+from harness.model.values import CellId, CertificateState, Phase, ReasonCode, Sha256
 from harness.wire import canonical
 from harness.wire.certificate_doc import format_certificate
 from harness.wire.event_doc import event_id
@@ -924,6 +924,12 @@ def partial_run(folder: Path) -> None:
 @fixture("CG604")
 def interrupted(folder: Path) -> None:
     file_run(folder, replace(a_run(), interrupted=True))
+
+
+@fixture("CG604")
+def nothing_ran(folder: Path) -> None:
+    absent = CellEvent(cell=CellId("T02[scale=16,at=1]"), event="not_run", reason="hardware_absent")
+    file_run(folder, replace(a_run(), observations=(absent,)))
 
 
 @fixture("CG701", "CG301")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from harness.gating.rule import Problem, Problems, Rule, Subject
+from harness.model.evidence import CellEvent
 
 
 def check(subject: Subject) -> Problems:
-    """A whole run, not broken off, of a tree that equals its commit, on an engine without a planted fault."""
+    """A whole run in which something ran, of a tree that equals its commit, on an engine without a planted fault."""
     run, target = subject.body["run"], subject.body["subject"]
     if run["partial"]:
         yield Problem("/body/run/partial", "was a partial run; that is a draft")
@@ -22,6 +23,8 @@ def check(subject: Subject) -> Problems:
         yield Problem("/body/run/evidence", "its run was broken off")
     if header.target.get("group") != "harness.engines" or header.source.get("tree") == "dirty":
         yield Problem("/body/run/evidence", "its evidence is of a mutant or of changed files")
+    if not any(isinstance(one, CellEvent) and one.event == "begin" for one in evidence.observations):
+        yield Problem("/body/run/evidence", "no cell ran; that is a draft")
 
 
 RULE = Rule(
@@ -34,6 +37,7 @@ RULE = Rule(
         "mutant",
         "partial_run",
         "interrupted",
+        "nothing_ran",
     ),
     certificate=check,
 )
