@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from harness.torch_engine.draft_state import DraftState
 from harness.torch_engine.errors import CapacityError, MetadataError, OptionError
 from harness.torch_engine.kv.types import dtype_of, element_type
 from harness.torch_engine.metadata import KIND_CODES, Metadata
@@ -50,7 +51,17 @@ class SessionBuffers:
         self.rng = torch.zeros(RNG_WORDS, dtype=torch.int64)  # see RNG_WORDS; host
         self.history = torch.zeros(self.capacity, dtype=torch.int32)  # (capacity,) token ids; host
         self.history_rows = 0
+        self.draft: DraftState | None = None
         self.reset()
+
+    def add_draft(self, depth: int) -> None:
+        """Allocate the state of a draft head too.
+
+        Args:
+            depth: most tokens of a draft.
+        """
+        self.draft = DraftState(self.config, self.capacity, self.device, depth)
+        self.poison_unused()
 
     def _new(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         return torch.zeros(shape, dtype=dtype, device=self.device)
@@ -86,6 +97,8 @@ class SessionBuffers:
         for part in self.layout("session").fixed:
             fill(part.tensor, self.poison)
             part.tensor.zero_()
+        if self.draft is not None:
+            self.draft.reset()
         self.poison_unused()
 
     def poison_unused(self) -> None:
@@ -109,9 +122,13 @@ class SessionBuffers:
         fixed: list[FixedPart] = []
         rows: list[RowStream] = []
         lengths = self.lengths() if lengths is None else lengths
-        for i, (state, length) in enumerate(zip(self.layers, lengths, strict=True)):
+        own = lengths if self.draft is None else lengths[: len(self.layers)]
+        for i, (state, length) in enumerate(zip(self.layers, own, strict=True)):
             fixed += self._fixed_parts(i, state)
             rows += self._row_streams(i, state, length)
+        if self.draft is not None:
+            fixed += self.draft.fixed_parts()
+            rows += self.draft.row_streams(lengths[len(self.layers) :])
         if scope == "session":
             fixed.append(_fixed("logits", "logits", HOST_LAYER, self.logits))
             fixed.append(_fixed("sampler.rng", "sampler", HOST_LAYER, self.rng))
@@ -148,8 +165,9 @@ class SessionBuffers:
     # -- lengths -------------------------------------------------------------------------------
 
     def lengths(self) -> Lengths:
-        """Kind code and three lengths of every layer, as they are now."""
-        return tuple(_lengths_of(state) for state in self.layers)
+        """Kind code and three lengths of every layer, as they are now; then those of the draft head."""
+        own = tuple(_lengths_of(state) for state in self.layers)
+        return own if self.draft is None else own + self.draft.lengths()
 
     def lengths_at(self, position: int) -> Lengths:
         """What `lengths` must be after ``position`` tokens."""
@@ -158,7 +176,8 @@ class SessionBuffers:
             "sliding": (KIND_CODES["sliding"], position, 0, 0),
             "attention": (KIND_CODES["attention"], position, position, position // self.config.pool),
         }
-        return tuple(full[kind] for kind in self.config.layers)
+        own = tuple(full[kind] for kind in self.config.layers)
+        return own if self.draft is None else own + self.draft.lengths_at(position)
 
     def check_lengths(self, meta: Metadata, position: int) -> None:
         """Metadata that is to be restored fits this model at this position.
@@ -169,19 +188,24 @@ class SessionBuffers:
         """
         if meta.position != position:
             raise MetadataError(f"metadata position: expected {position}, found {meta.position}")
-        if position > self.capacity:
-            raise CapacityError(f"position: expected at most {self.capacity}, found {position}")
-        expected = self.lengths_at(position)
-        if meta.layers != expected:
+        if position + meta.owed > self.capacity:
+            raise CapacityError(f"position: expected at most {self.capacity}, found {position + meta.owed}")
+        expected, count = self.lengths_at(position), len(self.layers)
+        rest = meta.layers[count:]
+        same = not rest if self.draft is None else self.draft.fits(rest, position)
+        if not same or meta.layers[:count] != expected[:count]:
             raise MetadataError(f"metadata lengths: expected {expected}, found {meta.layers}")
 
     def set_lengths(self, lengths: Lengths) -> None:
         """Declare rows valid."""
-        for state, (_, first, second, third) in zip(self.layers, lengths, strict=True):
+        own = lengths if self.draft is None else lengths[: len(self.layers)]
+        for state, (_, first, second, third) in zip(self.layers, own, strict=True):
             if isinstance(state, AttentionState):
                 state.kv_rows, state.raw_rows, state.pooled_rows = first, second, third
             else:
                 state.seen = first
+        if self.draft is not None:
+            self.draft.set_lengths(lengths[len(self.layers) :])
 
     def remember(self, tokens: npt.NDArray[np.int32]) -> None:
         """Append tokens (n,) to the history."""

@@ -6,7 +6,7 @@ It knows keys and entries. When something comes or goes is decided in `cache.py`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from harness.torch_engine.cache_types import Entry, Turn
 from harness.torch_engine.damage import damaged
@@ -23,6 +23,10 @@ class CacheShelf:
         self._turns: list[Turn] = []
         self._clock = 0
         self._counts: Counter[str] = Counter()
+
+    def count(self, happened: Mapping[str, int]) -> None:
+        """Add to the counters what sessions did."""
+        self._counts.update(happened)
 
     def open_turn(self, domain: bytes, schedule: Schedule) -> Turn:
         """Register a session; its pending captures are its own."""

@@ -97,5 +97,9 @@ COUNTERS = (
     "skip_memory_guard",
     "skip_memory_query_failed",
     "skip_allocation",
+    "draft_proposed",
+    "draft_accepted",
+    "draft_rejected",
+    "rollbacks",
 )
 """Names of everything that `SessionCache.counters` counts, so that 0 is said and not left out."""

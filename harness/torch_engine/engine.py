@@ -1,7 +1,7 @@
 """The engine: one model on one device, one session cache, and any number of sessions.
 
 A subclass may put other classes in place of the cache, the session, the buffers and the copy
-primitives through the four class attributes; nothing else constructs them.
+primitives through the class attributes; nothing else constructs them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.devices import device_facts, open_device, synchronize
 from harness.torch_engine.errors import BudgetError
 from harness.torch_engine.handles import SavedSession, SessionHandle
-from harness.torch_engine.loading import load_model
+from harness.torch_engine.loading import draft_digest, load_draft, load_model
 from harness.torch_engine.models.config import model_config
 from harness.torch_engine.options import EngineOptions, SessionOptions, session_options
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.settings import apply_settings, read_settings
 from harness.torch_engine.snapshot import Snapshotter, corrupted
+from harness.torch_engine.speculating import Speculator
 
 ENGINE_NAME = "statecert-torch"
 ENGINE_VERSION = "1"
@@ -43,6 +44,7 @@ class TorchEngine:
     session_class: ClassVar[type[TorchSession]] = TorchSession
     buffers_class: ClassVar[type[SessionBuffers]] = SessionBuffers
     snapshotter_class: ClassVar[type[Snapshotter]] = Snapshotter
+    speculator_class: ClassVar[type[Speculator]] = Speculator
 
     def __init__(
         self,
@@ -71,11 +73,11 @@ class TorchEngine:
 
         Args:
             overrides: fields of `SessionOptions`: ``chunk``, ``namespace``, ``route``, ``turns``,
-                ``turn_token``.
+                ``turn_token``, ``owed``, ``draft_depth``, ``draft_force``.
 
         Raises:
             OptionError: an unknown override or a value out of range.
-            UnsupportedError: a route other than ``ar``.
+            UnsupportedError: an unknown route.
         """
         base = SessionOptions(chunk=self.options.chunk)
         return self.session_class(self, session_options(base, overrides))
@@ -83,6 +85,11 @@ class TorchEngine:
     def new_buffers(self) -> SessionBuffers:
         """Memory for one session."""
         return self.buffers_class(self.model.config, self.options, self.device)
+
+    def new_speculator(self, session: TorchSession) -> Speculator:
+        """What drafts and verifies for a session of route ``mtp``."""
+        draft = load_draft(self.model.config, self.device, self.options.max_seq_len)
+        return self.speculator_class(session, draft.head)
 
     # -- identity ------------------------------------------------------------------------------
 
@@ -102,15 +109,11 @@ class TorchEngine:
         }
 
     def session_identity(self, options: SessionOptions) -> dict[str, str | int | bool]:
-        """`state_identity` and the session's own choices."""
-        token = -1 if options.turn_token is None or not options.turns else options.turn_token
-        return self.state_identity() | {
-            "chunk": options.chunk,
-            "route": options.route,
-            "turns": options.turns,
-            "turn_token": token,
-            "namespace": options.namespace,
-        }
+        """`state_identity` and the session's own choices; with a draft head, its weights too."""
+        about = self.state_identity() | options.identity()
+        if options.route == "mtp":
+            about["draft"] = draft_digest(self.model.config)
+        return about
 
     def identity(self) -> dict[str, str | int]:
         """What a record must say about this engine; settings are read back, not repeated."""
@@ -121,6 +124,7 @@ class TorchEngine:
             "torch": str(torch.__version__),
             "model_digest": self.model.digest,
             "weights_sha256": self.model.weights_sha256,
+            "draft_sha256": draft_digest(config),
             "preset": config.preset,
             "arch": config.arch,
             "seed": config.seed,

@@ -1,9 +1,11 @@
 """Part 0: what the host must know to continue, as little-endian u64 words.
 
 Words: version, position, flags, decoded, layer count; then four per layer: kind code and three
-lengths. Flags: bit 0 the logits are those after the last token, bit 1 the sampler has been seeded.
+lengths. Flags: bit 0 the logits are those after the last token, bit 1 the sampler has been seeded,
+bit 2 the last token has been sampled but not forwarded: it is the history's last, above the position.
 Lengths of an attention layer are K/V rows, raw index rows and pooled index rows; of the others,
-tokens seen and two zeros.
+tokens seen and two zeros. Route ``mtp`` has two more entries after the layers: the draft head with
+lengths like an attention layer, and the drafter with depth, rounds and pending drafts.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 from harness.torch_engine.errors import MetadataError
 
 VERSION = 1
-KIND_CODES = {"delta": 1, "attention": 2, "sliding": 3}
+KIND_CODES = {"delta": 1, "attention": 2, "sliding": 3, "draft": 4, "drafter": 5}
 _HEAD = 5
 _PER_LAYER = 4
 
@@ -32,11 +34,13 @@ class Metadata:
     decoded: int
     """Tokens sampled since the prompt began."""
     layers: tuple[tuple[int, int, int, int], ...]
-    """Kind code and three lengths of every layer."""
+    """Kind code and three lengths of every layer, and of the draft head and the drafter where there is one."""
+    owed: bool = False
+    """Whether the last token of the history has still to be forwarded."""
 
     def encode(self) -> bytes:
         """The words as bytes."""
-        flags = int(self.logits_valid) | int(self.sampler_valid) << 1
+        flags = int(self.logits_valid) | int(self.sampler_valid) << 1 | int(self.owed) << 2
         head = (VERSION, self.position, flags, self.decoded, len(self.layers))
         words = (*head, *(word for layer in self.layers for word in layer))
         return struct.pack(f"<{len(words)}Q", *words)
@@ -54,8 +58,8 @@ def decode_metadata(raw: bytes) -> Metadata:
     version, position, flags, decoded, count = words[:_HEAD]
     if version != VERSION:
         raise MetadataError(f"metadata word 0: expected version {VERSION}, found {version}")
-    if flags > 3:
-        raise MetadataError(f"metadata word 2: expected flags 0..3, found {flags}")
+    if flags > 7 or flags & 5 == 5:
+        raise MetadataError(f"metadata word 2: expected flags 0..7 without both 1 and 4, found {flags}")
     if len(words) != _HEAD + _PER_LAYER * count:
         raise MetadataError(f"metadata: expected {count} layers, found {len(words)} words")
     body = words[_HEAD:]
@@ -66,4 +70,5 @@ def decode_metadata(raw: bytes) -> Metadata:
         sampler_valid=bool(flags & 2),
         decoded=decoded,
         layers=layers,
+        owed=bool(flags & 4),
     )

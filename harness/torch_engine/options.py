@@ -9,7 +9,12 @@ from harness.torch_engine.kv.types import KV_TYPES, RECURRENT_TYPES, dtype_of
 from harness.torch_engine.models.config import TILE
 
 POISONS = ("none", "zero", "nan", "noise")
-ROUTES = ("ar",)
+ROUTES = ("ar", "mtp")
+"""How tokens are made: one after the other, or drafted by a head and verified by the target."""
+DRAFT_FORCES = ("", "reject", "accept", "partial")
+"""Drafts are judged as they are; all are rejected; all are right; right ones are followed by a wrong one."""
+MAX_DRAFT_DEPTH = 8
+"""Most tokens that a draft may hold."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,24 +79,49 @@ class SessionOptions:
     namespace: str = ""
     """Sessions of different namespaces never share snapshots."""
     route: str = "ar"
-    """How tokens are made; ``ar``, one after the other, is the only one."""
+    """How tokens are made: ``ar``, one after the other, or ``mtp``, drafted and verified."""
     turns: bool = False
     """Whether prompts are also cut after each ``turn_token``."""
     turn_token: int | None = None
     """The token that ends a turn; needed where ``turns`` is set."""
+    owed: bool = False
+    """Whether `decode` leaves the forward of its last token to the next call."""
+    draft_depth: int = 4
+    """Most tokens drafted at a time on route ``mtp``; the depth adapts below it."""
+    draft_force: str = ""
+    """Whose drafts are judged; one of `DRAFT_FORCES`, route ``mtp`` only."""
 
     def validate(self) -> None:
         """Check every field.
 
         Raises:
             OptionError: a value is out of range.
-            UnsupportedError: a route other than ``ar``.
+            UnsupportedError: an unknown route.
         """
         check_chunk(self.chunk)
         if self.route not in ROUTES:
             raise UnsupportedError(f"route: expected one of {ROUTES}, found {self.route!r}")
+        if not 1 <= self.draft_depth <= MAX_DRAFT_DEPTH:
+            raise OptionError(f"draft_depth: expected 1..{MAX_DRAFT_DEPTH}, found {self.draft_depth}")
+        if self.draft_force not in (DRAFT_FORCES if self.route == "mtp" else ("",)):
+            raise OptionError(f"draft_force: expected one of {DRAFT_FORCES} on route mtp, found {self.draft_force!r}")
         if self.turns and self.turn_token is None:
             raise OptionError("turn_token: expected a token id where turns is set, found none")
+
+    def identity(self) -> dict[str, str | int | bool]:
+        """Fields of a session's cache domain; those that were not chosen are left out."""
+        about: dict[str, str | int | bool] = {
+            "chunk": self.chunk,
+            "route": self.route,
+            "turns": self.turns,
+            "turn_token": -1 if self.turn_token is None or not self.turns else self.turn_token,
+            "namespace": self.namespace,
+        }
+        if self.owed:
+            about["owed"] = True
+        if self.route == "mtp":
+            about |= {"draft_depth": self.draft_depth, "draft_force": self.draft_force}
+        return about
 
 
 def session_options(base: SessionOptions, overrides: dict[str, object]) -> SessionOptions:

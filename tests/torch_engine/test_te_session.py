@@ -511,8 +511,8 @@ def test_an_option_out_of_range_is_refused_by_name(change: dict[str, object]) ->
 
 
 def test_a_route_that_is_not_implemented_is_unsupported() -> None:
-    with pytest.raises(UnsupportedError, match="mtp") as refusal:
-        shared_engine().open_session(route="mtp")
+    with pytest.raises(UnsupportedError, match="tree") as refusal:
+        shared_engine().open_session(route="tree")
 
     assert refusal.value.code == "unsupported"
 

@@ -29,14 +29,14 @@ class Mixer(Protocol):
         """(1, d) to (1, d)."""
 
 
-def _log2_fan_in(fan_in: int) -> int:
+def log2_fan_in(fan_in: int) -> int:
     """Power of two nearest below 2 / sqrt(fan_in): keeps activations near unit size."""
     return 1 - (fan_in.bit_length() // 2)
 
 
-def _mixer_specs(config: ModelConfig, kind: str) -> dict[str, WeightSpec]:
+def mixer_specs(config: ModelConfig, kind: str) -> dict[str, WeightSpec]:
     """Weights of one mixer; matrices are (in, out)."""
-    d, fan = config.d_model, _log2_fan_in(config.d_model)
+    d, fan = config.d_model, log2_fan_in(config.d_model)
     if kind == "delta":
         hv, inner = config.delta_value_heads, config.delta_value_heads * config.delta_dim
         return {
@@ -45,14 +45,14 @@ def _mixer_specs(config: ModelConfig, kind: str) -> dict[str, WeightSpec]:
             "a_log": WeightSpec(shape=(hv,), log2_scale=0),
             "dt_bias": WeightSpec(shape=(hv,), log2_scale=1, centre=-5.0),
             "norm": WeightSpec(shape=(config.delta_dim,), log2_scale=-3, centre=1.0),
-            "w_out": WeightSpec(shape=(inner, d), log2_scale=_log2_fan_in(inner)),
+            "w_out": WeightSpec(shape=(inner, d), log2_scale=log2_fan_in(inner)),
         }
     heads = config.q_heads + 2 * config.kv_heads
     index = 2 * config.index_dim if kind == "attention" else 0
     inner = config.q_heads * config.head_dim
     return {
         "w_in": WeightSpec(shape=(d, heads * config.head_dim + index), log2_scale=fan),
-        "w_out": WeightSpec(shape=(inner, d), log2_scale=_log2_fan_in(inner)),
+        "w_out": WeightSpec(shape=(inner, d), log2_scale=log2_fan_in(inner)),
     }
 
 
@@ -63,14 +63,14 @@ def weight_specs(config: ModelConfig) -> dict[str, WeightSpec]:
     specs = {"embed": WeightSpec(shape=(config.vocab, d), log2_scale=0)}
     for i, kind in enumerate(config.layers):
         specs[f"layer{i}.norm1"] = norm
-        mixer = _mixer_specs(config, kind)
+        mixer = mixer_specs(config, kind)
         specs |= {f"layer{i}.mixer.{name}": spec for name, spec in mixer.items()}
         specs[f"layer{i}.norm2"] = norm
-        specs[f"layer{i}.mlp_in"] = WeightSpec(shape=(d, 2 * ff), log2_scale=_log2_fan_in(d))
-        specs[f"layer{i}.mlp_out"] = WeightSpec(shape=(ff, d), log2_scale=_log2_fan_in(ff))
+        specs[f"layer{i}.mlp_in"] = WeightSpec(shape=(d, 2 * ff), log2_scale=log2_fan_in(d))
+        specs[f"layer{i}.mlp_out"] = WeightSpec(shape=(ff, d), log2_scale=log2_fan_in(ff))
     specs["final_norm"] = norm
     if not config.tied_head:
-        specs["head"] = WeightSpec(shape=(d, config.vocab), log2_scale=_log2_fan_in(d))
+        specs["head"] = WeightSpec(shape=(d, config.vocab), log2_scale=log2_fan_in(d))
     return specs
 
 
@@ -115,13 +115,29 @@ class Decoder:
             return SlidingAttention(self.config, own, self.rope)
         return SparseAttention(self.config, own, self.rope)
 
-    def prefill(self, tokens: Tensor, start: int, states: list[Any]) -> Tensor:
-        """Forward tokens (n,) i64 at ``start``; the last hidden row (1, d)."""
+    def prefill(
+        self,
+        tokens: Tensor,
+        start: int,
+        states: list[Any],
+        witness: Callable[[Tensor, int, Tensor], None] | None = None,
+    ) -> Tensor:
+        """Forward tokens (n,) i64 at ``start``; the last hidden row (1, d).
+
+        Args:
+            tokens: token ids.
+            start: position of the first of them.
+            states: state of each layer.
+            witness: called after each panel with its tokens, its start and its last hidden rows (n, d).
+        """
         hidden = self.embed[:1]
         for low, high in panels(start, start + tokens.shape[0], self.config.panel):
-            x = self.embed.index_select(0, tokens[low - start : high - start])
+            panel = tokens[low - start : high - start]
+            x = self.embed.index_select(0, panel)
             for layer, (mixer, state) in enumerate(zip(self.mixers, states, strict=True)):
                 x = self._layer(x, layer, mixer.prefill, low, state)
+            if witness is not None:
+                witness(panel, low, x)
             hidden = x[-1:]
         return hidden
 

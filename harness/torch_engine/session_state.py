@@ -1,0 +1,272 @@
+"""What a session is between its calls: memory, counters, part 0, and explicit snapshots of all of it.
+
+`session.TorchSession` adds the calls that move it on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from harness.torch_engine.buffers import Scope, SessionBuffers
+from harness.torch_engine.errors import CapacityError, OptionError, SessionStateError
+from harness.torch_engine.handles import SavedSession, SessionHandle, check_identity
+from harness.torch_engine.keys import Schedule, encode_domain
+from harness.torch_engine.metadata import Metadata, decode_metadata
+from harness.torch_engine.options import SessionOptions
+from harness.torch_engine.sampling import SamplerState
+from harness.torch_engine.state import StateLayout, flip_bits, load_bytes
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from harness.torch_engine.engine import TorchEngine
+
+NO_TOKENS = np.zeros(0, dtype=np.int32)
+
+
+class SessionState:
+    """State of a session, and how it is saved and put back whole."""
+
+    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
+        self.engine = engine
+        self.options = options
+        self.cache = engine.cache
+        self.decoder = engine.model.decoder
+        self.snapshotter = engine.snapshotter
+        self.identity = engine.session_identity(options)
+        token = options.turn_token if options.turns else None
+        self.schedule = Schedule(chunk=options.chunk, turn_token=token)
+        self.turn = self.cache.open_turn(encode_domain(self.identity), self.schedule)
+        self._buffers: SessionBuffers | None = engine.new_buffers()
+        self._prompt = NO_TOKENS
+        self._armed = False
+        self.doing = ""
+        """The call in progress: ``prefill``, ``decode``, ``verify``, or empty."""
+        self.position = 0
+        """Tokens forwarded so far."""
+        self.decoded = 0
+        """Tokens sampled since ``begin``."""
+        self.logits_valid = False
+        """Whether `logits` are those after the last token."""
+        self.owed = False
+        """Whether the last token of the history has still to be forwarded."""
+
+    # -- looking -------------------------------------------------------------------------------
+
+    def logits(self) -> Tensor | None:
+        """A copy (vocab,) f32 of the logits after the last token, or None if there are none."""
+        return self.buffers.logits.clone() if self.logits_valid else None
+
+    def layout(self, scope: Scope = "session") -> StateLayout:
+        """Live views of the state; ``prefix`` is what a boundary snapshot holds, ``session`` all."""
+        return self.buffers.layout(scope)
+
+    def metadata(self) -> bytes:
+        """Part 0 as it is now; see `metadata.Metadata`."""
+        meta = Metadata(
+            position=self.position,
+            logits_valid=self.logits_valid,
+            sampler_valid=SamplerState(self.buffers.rng).seeded,
+            decoded=self.decoded,
+            layers=self.buffers.lengths(),
+            owed=self.owed,
+        )
+        return meta.encode()
+
+    def history(self) -> list[int]:
+        """All tokens so far: the forwarded ones, then the owed one if there is one."""
+        return list(map(int, self.buffers.history[: self.buffers.history_rows].tolist()))
+
+    @property
+    def buffers(self) -> SessionBuffers:
+        """The session's memory.
+
+        Raises:
+            SessionStateError: the session is closed.
+        """
+        if self._buffers is None:
+            raise SessionStateError("session: expected an open one, found a closed one")
+        return self._buffers
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        self.engine.synchronize()
+
+    def corrupt(self, part_name: str, byte_offset: int, xor_mask: int) -> None:
+        """Flip bits of one valid byte of a live part, a negative control.
+
+        Raises:
+            MissingError: no such part.
+            LayoutError: offset or mask out of range.
+        """
+        part = self.layout("session").part(part_name)
+        flip_bits(part.valid(), byte_offset, xor_mask, where=part_name)
+
+    # -- a call in progress --------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """Say that a call is in progress, so that others are refused meanwhile."""
+        self.doing = what
+        try:
+            yield
+        finally:
+            self.doing = ""
+
+    def idle(self, what: str) -> None:
+        """Refuse a call while another one is in progress.
+
+        Raises:
+            SessionStateError: there is one.
+        """
+        if self.doing:
+            raise SessionStateError(f"{what}: expected no call in progress, found a {self.doing}")
+
+    def owners_agree(self, what: str) -> None:
+        """The draft head, where there is one, stands one position behind the target.
+
+        Raises:
+            SessionStateError: it does not.
+        """
+        draft, behind = self.buffers.draft, max(0, self.position - 1)
+        if draft is not None and draft.rows.kv_rows != behind:
+            raise SessionStateError(f"{what}: expected a draft head at {behind}, found {draft.rows.kv_rows}")
+
+    # -- beginning and ending ------------------------------------------------------------------
+
+    def reset(self) -> None:
+        """Forget prompt and state; pending captures are dropped.
+
+        Raises:
+            SessionStateError: a prefill, decode or verify is in progress.
+        """
+        self.idle("reset")
+        self.abandon()
+        self.buffers.reset()
+        self._prompt = NO_TOKENS
+        self.position = self.decoded = 0
+        self.logits_valid = self.owed = False
+
+    def abandon(self) -> int:
+        """Drop this turn's captures and take no more; the number dropped."""
+        self._armed = False
+        return self.cache.abandon(self.turn)
+
+    def close(self) -> None:
+        """Drop pending captures and free the buffers; closing twice is allowed."""
+        self._armed = False
+        self.cache.close_turn(self.turn)
+        self._buffers = None
+
+    # -- explicit snapshots --------------------------------------------------------------------
+
+    def snapshot(self) -> SessionHandle:
+        """Save the whole session, logits and sampler included; the session is only read.
+
+        Raises:
+            BudgetError: explicit snapshots would hold more than their budget; nothing was taken.
+            SessionStateError: a call is in progress, or target and draft head do not stand together.
+        """
+        self.idle("snapshot")
+        self.owners_agree("snapshot")
+        layout = self.layout("session")
+        starts = self.snapshotter.starts(layout, None)
+        self.engine.admit(self.snapshotter.size(layout, starts, self.metadata()))
+        saved = SavedSession(
+            snapshot=self.snapshotter.capture(layout, self.metadata(), starts),
+            identity=self.identity,
+            prompt=tuple(self._prompt.tolist()),
+        )
+        return self.engine.keep(saved)
+
+    def restore(self, handle: SessionHandle) -> None:
+        """Become the saved session. Everything is checked before anything is touched.
+
+        Pending captures are dropped and no more are taken until the next ``begin``.
+
+        Raises:
+            MissingError: the handle was dropped.
+            IdentityError, KVModeError: another model, schedule, route, device or element type.
+            LayoutError: another part layout.
+            MetadataError: part 0 is unreadable or contradicts itself.
+            SessionStateError: a call is in progress.
+        """
+        self.idle("restore")
+        saved = handle.open()
+        check_identity(saved.identity, self.identity)
+        meta, layout = self._destination(saved.snapshot.meta)
+        self.restore_parts(saved, layout)
+        self._become(meta, np.asarray(saved.prompt, dtype=np.int32))
+
+    def adopt(self, meta: bytes, parts: Mapping[str, Buffer], prompt: Sequence[int] = ()) -> None:
+        """Become a session whose parts come as bytes, like an image; checked before anything is touched.
+
+        Whether model, types and schedule are the same is the caller's to check: bytes do not say.
+
+        Args:
+            meta: part 0.
+            parts: bytes of every other part of the ``session`` scope by name.
+            prompt: the prompt that was begun, of which a part may still be owed.
+
+        Raises:
+            MetadataError: part 0 is unreadable or contradicts itself.
+            LayoutError: a part is missing, unknown, or of another size.
+            SessionStateError: a call is in progress.
+        """
+        self.idle("adopt")
+        tokens = self._checked(prompt)
+        decoded, layout = self._destination(meta)
+        load_bytes(layout, parts)
+        self._become(decoded, tokens)
+
+    def _destination(self, meta: bytes) -> tuple[Metadata, StateLayout]:
+        """Part 0 decoded, and the live buffers with the row counts that it says."""
+        decoded = decode_metadata(meta)
+        self.buffers.check_lengths(decoded, decoded.position)
+        return decoded, self.buffers.layout("session", decoded.layers, decoded.position + decoded.owed)
+
+    def _become(self, meta: Metadata, prompt: npt.NDArray[np.int32]) -> None:
+        """Drop this turn and take over, once the bytes are in place."""
+        self.abandon()
+        self._prompt = prompt
+        self.take_over(meta)
+
+    def restore_parts(self, saved: SavedSession, layout: StateLayout) -> None:
+        """Copy the saved parts into the live buffers."""
+        self.snapshotter.restore([saved.snapshot], layout)
+
+    def take_over(self, meta: Metadata) -> None:
+        """Set lengths and counters after the bytes are in place."""
+        self.buffers.set_lengths(meta.layers)
+        self.buffers.history_rows = meta.position + meta.owed
+        self.position = meta.position
+        self.decoded = meta.decoded
+        self.logits_valid = meta.logits_valid
+        self.owed = meta.owed
+        self.buffers.poison_unused()
+
+    # -- checks --------------------------------------------------------------------------------
+
+    def _checked(self, tokens: Sequence[int]) -> npt.NDArray[np.int32]:
+        """The tokens (n,) as an array of its own, each shown to be in the vocabulary."""
+        wide, vocab = np.array(tokens, dtype=np.int64), self.decoder.config.vocab
+        if wide.size and (wide.min() < 0 or wide.max() >= vocab):
+            raise OptionError(f"tokens: expected ids in 0..{vocab - 1}, found {wide.min()}..{wide.max()}")
+        return wide.astype(np.int32)
+
+    def _fits(self, count: int) -> None:
+        room = self.buffers.capacity - self.position - self.owed
+        if not 0 <= count <= room:
+            raise CapacityError(f"tokens: expected 0..{room}, found {count}")
+
+    def _prompt_done(self, what: str) -> None:
+        if self.position < len(self._prompt):
+            raise SessionStateError(
+                f"{what}: expected a prompt forwarded to {len(self._prompt)}, found {self.position}"
+            )
