@@ -1,0 +1,98 @@
+"""Every mutant is registered, says what is wrong, and names one check that exists; scenarios name mutants that exist."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections import Counter
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+
+import pytest
+
+import harness.adapters.mutants as package
+from harness.adapters.mutants.base import Mutant
+from harness.engines import registry
+from harness.model.scenario import CheckKind, Scenario
+from harness.mutation import Expected, cell_of
+from harness.pipeline import available_scenarios
+
+ID = re.compile(r"K(0[1-9]|1[345])\.[a-z][a-z0-9-]+")
+
+
+def all_mutants() -> list[type[Mutant]]:
+    found: list[type[Mutant]] = []
+    for info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{info.name}")
+        classes = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__]
+        found += [one for one in classes if issubclass(one, Mutant) and one is not Mutant]
+    return found
+
+
+MUTANTS = all_mutants()
+
+
+@pytest.fixture(scope="module")
+def scenarios() -> Mapping[str, Scenario]:
+    return available_scenarios()
+
+
+def expected(mutant: type[Mutant]) -> Expected:
+    stop = mutant.stopped_by
+    return Expected(
+        id=mutant.mutant_id,
+        fault=mutant.fault(),
+        scenario=stop.scenario,
+        cell={axis: str(label) for axis, label in stop.cell.items()},
+        check=stop.check,
+        part=stop.part,
+        phase=stop.phase,
+        reason=stop.reason,
+    )
+
+
+def test_there_are_enough_of_every_kind() -> None:
+    kinds = Counter(mutant.mutant_id.partition(".")[0] for mutant in MUTANTS)
+    assert len(MUTANTS) >= 50
+    assert {f"K0{kind}" for kind in range(1, 10)} | {"K14", "K15"} <= set(kinds)
+    assert min(kinds[kind] for kind in kinds if kind != "K13") >= 3
+
+
+def test_ids_are_unique_and_lie_in_the_module_of_their_kind() -> None:
+    ids = [mutant.mutant_id for mutant in MUTANTS]
+    assert len(set(ids)) == len(ids)
+    for mutant in MUTANTS:
+        assert ID.fullmatch(mutant.mutant_id), mutant.mutant_id
+        assert mutant.__module__.endswith(mutant.mutant_id.partition(".")[0].lower())
+
+
+def test_each_is_registered_under_its_id_and_nothing_else_is() -> None:
+    points = {point.name: point.value for point in entry_points(group=registry.MUTANTS) if point.dist is not None}
+    assert points == {one.mutant_id: f"{one.__module__}:{one.__qualname__}" for one in MUTANTS}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.mutant_id)
+def test_each_says_its_fault_in_a_line_and_plants_it(mutant: type[Mutant]) -> None:
+    assert mutant.fault().endswith(".")
+    assert 20 < len(mutant.fault()) < 130
+    carriers = ("engine", "store", "session", "buffers", "snapshotter", "adapter_session")
+    assert any(getattr(mutant, name) is not getattr(Mutant, name) for name in carriers)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.mutant_id)
+def test_each_names_one_check_of_one_cell(mutant: type[Mutant], scenarios: Mapping[str, Scenario]) -> None:
+    plan = cell_of(expected(mutant), scenarios)
+    cell = next(one for one in plan.cells if one.id == plan.selected[0])
+    check = next(one for one in cell.checks if one.id == mutant.stopped_by.check)
+    assert check.kind is not CheckKind.SEEN, "a control stops nothing"
+    if check.kind in (CheckKind.EXACT, CheckKind.UNCHANGED):
+        assert mutant.stopped_by.part or mutant.stopped_by.reason
+
+
+def test_scenarios_name_mutants_that_exist(scenarios: Mapping[str, Scenario]) -> None:
+    ids = {mutant.mutant_id for mutant in MUTANTS}
+    for scenario in scenarios.values():
+        assert set(scenario.faults) <= ids, scenario.id
+        assert scenario.faults, scenario.id

@@ -1,0 +1,84 @@
+"""The command, on real children: some mutants are stopped, and what only looks like a stop is none."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from harness import cli
+from harness.certifying.issue import issue, why_draft
+from harness.errors import ExitCode, InvalidDocumentError
+
+ADAPTERS = Path(__file__).parent / "adapters"
+STOPPED = ("K01.conv-zeroed", "K05.pending-visible", "K08.fingerprint-one-short", "K15.lru-by-insertion")
+
+
+def run(*words: str, out: Path) -> int:
+    return cli.main(["mutants", *words, "--quiet", "--out", str(out)])
+
+
+def rows(text: str) -> Mapping[str, Mapping[str, str]]:
+    return {row["mutant"]: row for row in json.loads(text)["rows"]}
+
+
+@pytest.fixture
+def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ADAPTERS)])
+
+
+def test_each_of_these_is_stopped_and_the_clean_engine_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*STOPPED, out=tmp_path) == ExitCode.GOOD
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "4 mutants, 4 stopped, 0 not stopped"
+    evidence = sorted(tmp_path.glob("*/child-*/*/evidence/*.jsonl"))
+    assert len(evidence) == 8, "one of each mutant, and one of the clean engine for each of their cells"
+    data = next(path for path in evidence if "mutant-k01" in path.name).read_bytes()
+    assert why_draft(data) == "mutant"
+    with pytest.raises(InvalidDocumentError, match="mutant"):
+        issue(data, tmp_path / "certificates")
+
+
+@pytest.mark.usefixtures("fakes")
+def test_what_only_looks_like_a_stop_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("Z00", "Z01", "Z02", "Z03", "Z04", "--json")
+    assert run(*words, out=tmp_path) == ExitCode.FINDINGS
+    found = rows(capsys.readouterr().out)
+    assert {row["stopped"] for row in found.values()} == {"no"}
+    assert found["Z00.nothing-planted"]["why_not"] == "the check says pass"
+    assert found["Z01.crashes"]["why_not"].startswith("a crash does not count: crash in warm")
+    assert found["Z02.raises"]["why_not"].startswith("a crash does not count: engine_error in warm")
+    assert found["Z03.refuses"]["why_not"] == "a refusal does not count"
+    assert found["Z04.elsewhere"]["why_not"] == "found at layer0.recurrent; expected kv"
+
+
+@pytest.mark.usefixtures("fakes")
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [("Z05", "does not say what must stop it"), ("Z06", "has no check no-such-check")],
+)
+def test_a_mutant_that_names_no_check_is_a_usage_error(
+    word: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(word, out=tmp_path) == ExitCode.USAGE
+    assert message in capsys.readouterr().err
+
+
+def test_nothing_matches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("K99", out=tmp_path) == ExitCode.NOTHING
+    assert "K99" in capsys.readouterr().err
+
+
+def test_a_matrix_and_claims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("K04.miss-reason-blank", "--scenario", "E11", "--scenario", "E13")
+    assert run(*words, "--matrix", out=tmp_path) == ExitCode.GOOD
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2:] == ["stopped by no scenario here: none", "1 mutants, 1 stopped, 0 not stopped"]
+    assert any(line.split() == ["K04.miss-reason-blank", "x", "."] for line in lines)
+    assert run(*words, "--claims", out=tmp_path) == ExitCode.GOOD
+    assert capsys.readouterr().out.splitlines()[-1] == "1 claims, 1 hold, 0 do not hold"
