@@ -263,7 +263,12 @@ class TorchAdapterSession:
             self._session.abandon()
 
     def extend(self, tokens: Sequence[int]) -> Begun:
-        """Another turn on top of the present state; positions of its schedule are absolute."""
+        """Another turn on top of the present state; positions of its schedule are absolute.
+
+        An owed token belongs to the turn before: it is forwarded here, and counts as present.
+        """
+        with _refusals():
+            self._session.settle()
         self._extension, self._extended_from = tokens, self._session.position
         end = self._extended_from + len(tokens)
         everything = (*self._session.history(), *tokens)

@@ -144,7 +144,7 @@ class TorchSession(SessionState):
             raise SessionStateError("decode: expected pending logits, found none")
         self._fits(count)
         sampler = sampler or Greedy()
-        if self.speculator is not None:
+        if self.speculator is not None and count:
             return self.speculator.decode(count, sampler)
         self.settle()
         tokens = [self.decode_one(sampler) for _ in range(count - self.options.owed)]
