@@ -197,10 +197,15 @@ def expectations(shop: Workshop, names: Sequence[str]) -> list[Expected]:
         UsageError: One does not say which check must stop it.
         EngineError: One does not start.
     """
-    return [_expected(name, shop.become(name, registry.MUTANTS).facts.identity) for name in names]
+    return [expected_of(name, shop.become(name, registry.MUTANTS).facts.identity) for name in names]
 
 
-def _expected(name: str, facts: Mapping[str, str | int | bool]) -> Expected:
+def expected_of(name: str, facts: Mapping[str, str | int | bool]) -> Expected:
+    """Return what a mutant says of itself in the facts of its identity.
+
+    Raises:
+        UsageError: It does not say which check must stop it.
+    """
     told = {key.removeprefix(_FACT): str(fact) for key, fact in facts.items() if key.startswith(_FACT)}
     missing = sorted({"fault", "scenario", "check"} - set(told))
     if missing:

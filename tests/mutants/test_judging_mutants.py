@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+from harness.errors import NothingToDoError, UsageError
 from harness.model.decision import CellDecision, CheckResult
 from harness.model.evidence import Crash, Evidence
 from harness.model.values import CellId, CrashKind, DecisionAxis, Outcome, Phase
-from harness.mutation import Expected, chosen, judged
+from harness.mutation import Expected, cell_of, chosen, claims, expected_of, judged
+from harness.pipeline import available_scenarios
 
 EXPECTED = Expected(
     id="K01.x",
@@ -81,3 +84,32 @@ def test_kinds_and_ids_choose() -> None:
     assert chosen(["K13"]) == ["K13.chunks-shift-on-hit"]
     assert set(chosen(["K01"])) < set(chosen([]))
     assert EXPECTED.phase == Phase.RESTORED
+    with pytest.raises(NothingToDoError, match="K99"):
+        chosen(["K99"])
+
+
+def test_a_mutant_that_does_not_say_what_must_stop_it_is_an_error() -> None:
+    with pytest.raises(UsageError, match="lacks mutant.check"):
+        expected_of("K01.x", {"mutant.fault": "Something.", "mutant.scenario": "A01"})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        ({"check": "no-such-check"}, "has no check no-such-check"),
+        ({"scenario": "Z99"}, "there is no scenario Z99"),
+        ({"cell": {"arch": "round"}}, "0 cells of A01 fit"),
+        ({"cell": {}}, "4 cells of A01 fit"),
+    ],
+)
+def test_what_must_stop_it_must_be_there(wrong: dict[str, Any], word: str) -> None:
+    right = replace(EXPECTED, cell={"arch": "hybrid"})
+    assert cell_of(right, available_scenarios()).selected == ("A01[scale=16,arch=hybrid]",)
+    with pytest.raises(UsageError, match=re.escape(word)):
+        cell_of(replace(right, **wrong), available_scenarios())
+
+
+def test_claims_are_what_scenarios_list() -> None:
+    scenarios = available_scenarios()
+    found = claims([replace(EXPECTED, id="K05.pending-visible")], scenarios)
+    assert [scenario.id for _, scenario in found] == ["D01"]

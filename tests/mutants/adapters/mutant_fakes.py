@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import ClassVar
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.k01 import RecurrentKept
-from harness.adapters.torch_adapter import TorchAdapter
 from harness.torch_engine.errors import SessionStateError
 from harness.torch_engine.session import TorchSession
 
@@ -72,16 +70,3 @@ class Elsewhere(RecurrentKept):
 
     mutant_id = "Z04.elsewhere"
     stopped_by = Stop(scenario="C08", cell={"edit": "shorter"}, check="exact", part="kv", phase="restored")
-
-
-class SaysNothing(TorchAdapter):
-    """Does not say which check must stop it."""
-
-    name: ClassVar[str] = "says-nothing"  # type: ignore[misc]
-
-
-class NoSuchCheck(Mutant):
-    """Names a check that is not there."""
-
-    mutant_id = "Z06.no-such-check"
-    stopped_by = Stop(scenario="C08", cell={"edit": "short"}, check="no-such-check")
