@@ -122,7 +122,7 @@ class CellItem(pytest.Item):
         verdict = live_runs(self.config).run_cell(self.parent.plan, self.cell)
         if verdict.outcome in {"not_run", "not_supported"}:
             pytest.skip(f"{verdict.outcome}: {verdict.reason}")
-        self.user_properties.append(("statecert", verdict.outcome))
+        self.user_properties.append(("statecert", str(verdict.outcome)))
         if verdict.outcome != "pass":
             raise CellFailedError(verdict)
 

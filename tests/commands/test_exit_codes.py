@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_support import ROOT, TOY_SCENARIO, statecert, toy_run
+
+from tests.commands.command_support import ROOT, TOY_SCENARIO, statecert, toy_run
 
 Ending = Callable[[Path], int]
 TABLE = ROOT / "docs" / "exit-codes.md"
