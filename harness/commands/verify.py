@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 
     if not args.folder.is_dir():
         raise UsageError(f"no folder {args.folder}")
-    checked = list(check_folder(args.folder, keyring(args.signers, args.revoked, args.at, args.principal)))
+    checked = check_folder(args.folder, keyring(args.signers, args.revoked, args.at, args.principal))
     if not checked:
         raise NothingToDoError(f"no certificate or event in {args.folder}")
     code = exit_code(checked)

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from harness.deriving.body import certificate_id
 from harness.deriving.changes import cells_run, differs
 from harness.deriving.status import derive_status, ledger_problems
+from harness.errors import InvalidDocumentError
 from harness.model.certificate import Event
 from harness.model.values import CertificateState, ReasonCode, Sha256
-from harness.wire.event_doc import event_id
+from harness.wire.event_doc import event_id, format_event, parse_event
 from tests.ledger.support import good, stop
 
 BODIES = {certificate_id(body): body for body in (stop(1).body(), good(2).body(), good(3).body())}
@@ -141,3 +142,23 @@ def test_a_ledger_without_problems_leaves_one_answer(acts: list[tuple[str, str, 
     for identity, status in statuses.items():
         if identity == A and status.superseded_by:
             assert statuses[Sha256(status.superseded_by)].state is not CertificateState.WITHDRAWN
+
+
+def test_fields_of_one_kind_of_event_are_refused_in_another() -> None:
+    cases: list[tuple[str, dict[str, Any]]] = [
+        ("waive", {"rule": "CG605", "until": "2026-12-31"}),
+        ("annotate", {"note": "driver update pending"}),
+    ]
+    for kind, fields in cases:
+        made = event(kind, A, **fields)
+        assert parse_event(format_event(made), "e") == made
+        with pytest.raises(InvalidDocumentError):
+            format_event(event("withdraw", A, **fields))
+    wrong: list[dict[str, Any]] = [
+        {"rule": "cg605"},
+        {"rule": "CG605", "until": "soon"},
+        {"rule": "CG605", "note": "x"},
+    ]
+    for fields in wrong:
+        with pytest.raises(InvalidDocumentError):
+            format_event(event("waive", A, **fields))

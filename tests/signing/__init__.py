@@ -1,0 +1,1 @@
+"""Tests of signatures, with ssh-keygen and an independent DSSE reader as oracles."""
