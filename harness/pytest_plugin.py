@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[RAN] = []
     config.stash[WRITTEN] = []
     if getattr(config.option, "dist", "no") == "load":
-        config.option.dist = "loadgroup"
+        config.option.dist = "loadfile"  # a scenario is one file; its evidence is written by one worker
 
 
 def wants_hardware(config: pytest.Config) -> bool:
@@ -95,8 +95,6 @@ class ScenarioFile(pytest.File):
                 item: CellItem = CellItem.from_parent(self, name=cell.id, cell=cell)
                 if hardware:
                     item.add_marker("hw")
-                if self.config.pluginmanager.hasplugin("xdist"):
-                    item.add_marker(pytest.mark.xdist_group(scenario.id))
                 yield item
 
 

@@ -158,7 +158,6 @@ def test_gate_requires_passes(tmp_path: Path) -> None:
 
 
 def test_a_broken_gate_rule_is_exit_3(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataclasses import replace
 
     from harness.gating import rules
     from harness.gating.gate import gate
@@ -167,7 +166,7 @@ def test_a_broken_gate_rule_is_exit_3(good: Path, monkeypatch: pytest.MonkeyPatc
         raise ZeroDivisionError
 
     first = next(rule for rule in rules.RULES if rule.document is not None)
-    report = gate([certificates(good)], rules=[replace(first, document=broken)])  # type: ignore[arg-type]
+    report = gate([certificates(good)], rules=[first._replace(document=broken)])  # type: ignore[arg-type]
 
     assert report.exit_code == 3
 
