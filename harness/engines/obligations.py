@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from harness.deriving.checks.inventory import table_fault
+from harness.deriving.ids import claim_key
 from harness.engines.client import Look, RemoteEngine, RemoteSession
 from harness.engines.conformance import (
     CHUNK,
@@ -22,19 +23,18 @@ from harness.engines.conformance import (
     first_difference,
     row_of,
 )
-from harness.errors import EngineError, RefusedError
+from harness.engines.interface import Begun
+from harness.errors import EngineError, InvalidDocumentError, RefusedError
 from harness.model.evidence import PartRow
 from harness.model.values import Capability, Family, Observability, RefusalCode
 from harness.wire import privacy
 
-_SLUG: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _COME_AND_GO: Final = frozenset({Family.LOGITS, Family.SAMPLER})
 _COUNTERS: Final = (
     "stored_bytes", "pending_bytes", "entries", "captures", "restores", "hits", "misses", "evictions"
 )  # fmt: skip
 _ENTRY: Final = ("key", "parent", "boundary", "bytes", "fixed_bytes", "children", "pending", "domain")
-_BOUNDARY: Final = f"at {CHUNK}"
 _HALF: Final = LONG[: 2 * CHUNK + 5]
 
 
@@ -49,8 +49,10 @@ def _require(held: object, reason: str) -> None:
 def identity(kit: Kit) -> None:
     """Names are slugs, digests are digests, facts are there and private to nobody, the grade fits the capabilities."""
     facts = kit.facts
-    for name, slug in (("engine", facts.engine), ("model", facts.model), ("hw_class", facts.hw_class)):
-        _require(_SLUG.fullmatch(slug), f"{name} is {slug!r}; make it a slug: lower-case letters, digits, . _ -")
+    try:
+        claim_key("A01", facts.engine, facts.model, facts.hw_class)
+    except InvalidDocumentError as error:
+        raise UnmetError(str(error)) from None
     _require(facts.engine_version, "version is empty; read it from the library that was loaded")
     digest = str(facts.model_digest)
     _require(_SHA256.fullmatch(digest) and set(digest) != {"0"}, "model_digest is no SHA-256 of 64 hex digits")
@@ -277,7 +279,7 @@ def counters(kit: Kit) -> None:
                 list(warm.begun.schedule) == list(cold.begun.schedule),
                 "the schedule of a hit differs from that of a miss; cut prompts by position, not by what is cached",
             )
-            _restored_enough(warm)
+            _restored_enough(warm.begun, warm.looks["begun"])
         if kit.can(Capability.SNAPSHOT):
             _counts_of_handle(session)
         if kit.can(Capability.EXTEND):
@@ -307,15 +309,15 @@ def _counts_of_turn(life: Life, *, cached: bool) -> None:
         _require(look.position == position, f"{what}: position() is {look.position} {name}; {position} tokens are in")
 
 
-def _restored_enough(warm: Life) -> None:
+def _restored_enough(begun: Begun, look: Look) -> None:
     """Restored bytes must cover the fixed parts; rows may have stayed where they were."""
-    rows = warm.looks["begun"].rows
-    fixed = sum(row.bytes for row in rows if row.stream == "fixed" and row.family not in {*_COME_AND_GO, Family.META})
-    held = sum(row.bytes for row in rows)
-    told = warm.begun.restored_bytes
+    left_out = {*_COME_AND_GO, Family.META}
+    fixed = sum(row.bytes for row in look.rows if row.stream == "fixed" and row.family not in left_out)
+    held = sum(row.bytes for row in look.rows)
+    told = begun.restored_bytes
     _require(
         told >= fixed and (told or not held),
-        f"{warm.begun.cached} tokens came back into a dirty session, but restored_bytes is {told} and fixed parts "
+        f"{begun.cached} tokens came back into a dirty session, but restored_bytes is {told} and fixed parts "
         f"alone have {fixed}; count in the copy itself",
     )
 
@@ -325,7 +327,7 @@ def _counts_of_handle(session: RemoteSession) -> None:
     session.reset()
     begun = session.restore(handle).value
     _require(begun.cached == position, f"restore() says {begun.cached} tokens; the snapshot stands for {position}")
-    _require(begun.restored_bytes, "restore() says that no byte was copied back; count in the copy itself")
+    _restored_enough(begun, session.look(spool=False))
 
 
 def _counts_of_store(kit: Kit) -> None:
@@ -574,11 +576,15 @@ def _corrupt_store_works(kit: Kit) -> None:
     with kit.engine() as engine:
         session = engine.open_session({})
         cold = kit.live(session, _HALF, cache=True).looks
-        entry = max(engine.store()[0], key=lambda one: int(one["boundary"]))
-        row = _target(cold[_BOUNDARY])
+        entries = engine.store()[0]
+        _require(entries, "store() lists nothing after a committed prompt")
+        entry = max(entries, key=lambda one: int(one["boundary"]))
+        seen = cold.get(f"at {entry['boundary']}")
+        _require(seen, f"store() lists a snapshot at {entry['boundary']}, which is no boundary of the schedule")
+        row = _target(seen or cold["begun"])
         engine.corrupt_store(str(entry["key"]), row.name, 1, 4)
         warm = session.begin(_HALF, cache=True).value
-        found = _changed(cold[f"at {warm.cached}"], session.look(spool=False)) if warm.cached else []
+        found = _changed(cold.get(f"at {warm.cached}", cold["begun"]), session.look(spool=False))
     _require(found == [row.name], f"a flip of {row.name} in a stored snapshot shows in {found} after its restore")
 
 

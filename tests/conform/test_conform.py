@@ -120,6 +120,13 @@ def test_a_part_that_is_not_brought_back_is_named(tmp_path: Path) -> None:
     assert "layer1.recurrent is not as in a cold run at 384" in found["complete"]
 
 
+def test_a_count_that_is_no_boundary_fails_what_rests_on_it_and_breaks_nothing(tmp_path: Path) -> None:
+    found = failed(conformed(tmp_path, "counts_high"))
+
+    assert set(found) == {"complete", "counters", "capabilities"}
+    assert "no boundary of the schedule" in found["complete"]
+
+
 @pytest.mark.parametrize(("adapter", "words"), [("crashes", "the engine crashed"), ("hangs", "the engine hung")])
 def test_a_crash_or_a_hang_fails_what_it_happened_in_and_the_rest_goes_on(
     adapter: str, words: str, tmp_path: Path

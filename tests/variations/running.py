@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness.deriving.judge import judge_cell
-from harness.deriving.product import expand_procedure
+from harness.deriving.product import expand, expand_procedure
 from harness.model.decision import CellDecision
 from harness.model.evidence import Observation, PartTable, Trust
 from harness.model.scenario import CellPlan, Plan, Scalar
@@ -22,7 +22,6 @@ from harness.running.run import OpenRun
 from harness.wire.evidence_doc import EvidenceWriter
 
 SCALE = 32
-Procedure = dict[str, Any]
 
 
 @dataclass
@@ -41,7 +40,7 @@ class Runs:
         self.up = up
         self._number = 0
 
-    def run(self, plan: Plan, coords: Mapping[str, Scalar] | None = None, **engine: Scalar) -> Seen:
+    def run(self, plan: Plan, coords: Mapping[str, Scalar] | None = None, /, **engine: Scalar) -> Seen:
         """Run the one cell with these labels, with engine options on top of its own."""
         wanted = {"scale": SCALE, **(coords or {})}
         [found] = [cell for cell in plan.cells if all(cell.coords.get(name) == label for name, label in wanted.items())]
@@ -63,7 +62,7 @@ class Runs:
         mine = [one for one in seen.observations if not isinstance(one, (PartTable, Trust))]
         return judge_cell(self.up.header(seen.plan), seen.cell, mine, tables, interrupted=False)[1]
 
-    def passes(self, plan: Plan, coords: Mapping[str, Scalar] | None = None, **engine: Scalar) -> None:
+    def passes(self, plan: Plan, coords: Mapping[str, Scalar] | None = None, /, **engine: Scalar) -> None:
         """Run a cell and insist that it passes."""
         insist(self.judged(self.run(plan, coords, **engine)))
 
@@ -81,17 +80,16 @@ def torch_runs(folder: Path) -> Iterator[Runs]:
         yield Runs(up)
 
 
-def scenario_plan(name: str, change: Callable[[Procedure], None] | None = None) -> Plan:
-    """Return the plan of a scenario that travels with the package, changed if asked to."""
-    procedure = copy.deepcopy(dict(available_scenarios()[name].procedure))
-    if change is not None:
-        change(procedure)
-    return expand_procedure(name, procedure, [SCALE])
+def scenario_plan(name: str) -> Plan:
+    """Return the plan of a scenario that travels with the package."""
+    return expand(available_scenarios()[name], [SCALE])
 
 
-def small_plan(prompts: Mapping[str, object], warm: Sequence[object], cached: object, **extra: object) -> Plan:
+def small_plan(
+    prompts: Mapping[str, object], warm: Sequence[object], cached: object, *, decode: int | None = None
+) -> Plan:
     """Return a plan of its own: prompt A cold, the given steps warm (one of them labelled ``again``), a control."""
-    procedure: Procedure = {
+    procedure: dict[str, Any] = {
         "observability": "parts",
         "requires": ["parts", "logits", "boundaries", "prefix_cache"],
         "chunk": 8192,
@@ -100,7 +98,7 @@ def small_plan(prompts: Mapping[str, object], warm: Sequence[object], cached: ob
         "prompts": dict(prompts),
         "arms": [
             {"id": "cold", "role": "reference", "steps": [{"run": {"prompt": "A", "decode": 8, "as": "a"}}]},
-            {"id": "warm", "role": "candidate", "steps": list(warm)},
+            {"id": "warm", "role": "candidate", "steps": copy.deepcopy(list(warm))},
             {"id": "other", "role": "control", "steps": [{"run": {"prompt": "B", "decode": 8, "as": "b"}}]},
         ],
         "checks": [
@@ -108,6 +106,7 @@ def small_plan(prompts: Mapping[str, object], warm: Sequence[object], cached: ob
             {"id": "again", "exact": {"candidate": "warm.again", "reference": "cold.a", "witness": "copied"}},
             {"id": "seen", "seen": {"candidate": "other.b", "reference": "cold.a", "phases": ["prefilled"]}},
         ],
-        **extra,
     }
+    for step in [step for arm in procedure["arms"] for step in arm["steps"] if decode is not None]:
+        step["run"] = {**step["run"], "decode": decode}
     return expand_procedure("Z90", procedure, [SCALE])

@@ -11,7 +11,7 @@ import pytest
 
 from harness.engines.spool import SpoolBudget
 from harness.model.evidence import PartTable, Point, Turn
-from tests.variations.running import Procedure, Runs, Seen, insist, scenario_plan, small_plan, torch_runs
+from tests.variations.running import Runs, Seen, insist, scenario_plan, small_plan, torch_runs
 
 A = [{"seed": 10, "length": {"chunks": 2, "tokens": 300}}]
 B = [{"seed": 11, "length": {"chunks": 2, "tokens": 700}}]
@@ -48,12 +48,12 @@ def test_architectures(arch: str, runs: Runs) -> None:
         {"preset": "small"},
         {"max_seq_len": 4096},
         {"cache_bytes": 1 << 40},
-        {"cache_entries": 3},
+        {"cache_entries": 2},
     ],
     ids=lambda options: ",".join(f"{name}={value}" for name, value in options.items()),
 )
 def test_engine_options(options: dict[str, str | int], runs: Runs) -> None:
-    runs.passes(scenario_plan("A01"), HYBRID, **options)
+    runs.passes(small_plan({"A": A, "B": B}, [FIRST, AGAIN], {"chunks": 2}), **options)
 
 
 @pytest.mark.parametrize("poison", ["nan", "noise"])
@@ -63,22 +63,16 @@ def test_poison_in_a_sliding_window(poison: str, runs: Runs) -> None:
 
 @pytest.mark.parametrize("seed", [5, 4_000_000_000])
 def test_other_prompts(seed: int, runs: Runs) -> None:
-    def other_seed(procedure: Procedure) -> None:
-        for prompt in procedure["prompts"].values():
-            prompt[0]["seed"] = seed
+    prompts = {"A": [{**A[0], "seed": seed}], "B": B}
 
-    runs.passes(scenario_plan("A01", other_seed), HYBRID)
+    runs.passes(small_plan(prompts, [FIRST, AGAIN], {"chunks": 2}))
 
 
-@pytest.mark.parametrize("decode", [0, 1, 40])
+@pytest.mark.parametrize("decode", [1, 40])
 def test_decode_counts(decode: int, runs: Runs) -> None:
-    def count(procedure: Procedure) -> None:
-        for arm in procedure["arms"]:
-            for step in arm["steps"]:
-                if step.get("run", {}).get("decode"):
-                    step["run"]["decode"] = decode
+    plan = small_plan({"A": A, "B": B}, [FIRST, AGAIN], {"chunks": 2}, decode=decode)
 
-    runs.passes(scenario_plan("A01", count), HYBRID)
+    runs.passes(plan)
 
 
 @pytest.mark.parametrize("plus", [-1, 0, 1, 31, 32, 33, 63, 64, 65])

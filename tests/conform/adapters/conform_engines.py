@@ -156,6 +156,13 @@ class NoBytesCounted(Variant):
             return replace(super().take(saved), restored_bytes=0)
 
 
+class CountsHigh(Variant):
+    class Session(StarterSession):
+        def take(self, saved: State) -> Begun:
+            begun = super().take(saved)
+            return replace(begun, cached=begun.cached + 1)
+
+
 class ForwardsMore(Variant):
     class Session(StarterSession):
         def prefill(self, upto: int) -> int:
