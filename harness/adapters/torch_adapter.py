@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 META: Final = "meta"
-_CAPABILITIES: Final = frozenset(Capability) - {Capability.IMAGE}
+_CAPABILITIES: Final = frozenset(Capability) - {Capability.IMAGE, Capability.CANCEL, Capability.DISK}
 _CODES: Final = {
     "option": RefusalCode.UNSUPPORTED,
     "metadata": RefusalCode.FORMAT,

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from harness.deriving.lengths import Scaling, is_length, length, optional_length
+from harness.deriving.manipulations import budget_of, stop_of, target_of
 from harness.deriving.node import Node
 from harness.model.scenario import Arm, Scalar, Step, StepKind, TurnEnd
 from harness.model.values import ArmRole, Capability
 
-_FLIP_KEYS: Final = ("part", "byte", "mask")
+_COUNTED: Final = frozenset({StepKind.EVICT})
+_BUDGETED: Final = frozenset({StepKind.BUDGET, StepKind.PRESSURE})
 
 
 def parse_arm(node: Node, scaling: Scaling) -> Arm:
@@ -67,39 +69,21 @@ def _step(node: Node, number: int, scaling: Scaling) -> Step:
         end=fields.child("end").choice(TurnEnd) if "end" in fields else TurnEnd.COMMIT,
         until=optional_length(fields, "until", scaling),
         handle=fields.child("handle").text() if "handle" in fields else None,
-        options=options(fields.child("options"), scaling) if "options" in fields else {},
-        target=_target(fields, scaling) if kind is StepKind.CORRUPT else {},
-        count=tokens if kind is StepKind.EVICT else 0,
-        budget=_budget(fields) if kind is StepKind.BUDGET else {},
+        image=fields.child("image").text() if "image" in fields else None,
+        options=_step_options(fields, kind, scaling),
+        target=target_of(fields, kind, scaling),
+        count=tokens if kind in _COUNTED else 0,
+        budget=budget_of(fields) if kind in _BUDGETED else {},
+        stop=stop_of(fields),
+        cancel_after=fields.optional_integer("cancel_after", 0),
         may_refuse=fields.optional_flag("may_refuse"),
     )
 
 
+def _step_options(fields: Node, kind: StepKind, scaling: Scaling) -> Mapping[str, Scalar]:
+    key = "engine" if kind is StepKind.RESTART else "options"
+    return options(fields.child(key), scaling) if key in fields else {}
+
+
 def _integers(fields: Node, key: str) -> Mapping[str, int]:
     return {name: value.integer() for name, value in sorted(fields.child(key).items())} if key in fields else {}
-
-
-def _target(fields: Node, scaling: Scaling) -> Mapping[str, Scalar]:
-    keys = ("damage",) if "damage" in fields else _FLIP_KEYS
-    target = {key: fields.child(key).scalar() for key in ("where", *keys)}
-    if "damage" in target and target["where"] != "store":
-        fields.fail("found a damage to something else than the store; allowed are part, byte and mask there")
-    if target["where"] == "store":
-        target["boundary"] = length(fields.child("boundary"), scaling)
-    if target["where"] == "handle" and "handle" not in fields:
-        fields.fail("found no handle; a corruption of a handle names it")
-    return target
-
-
-def _budget(fields: Node) -> Mapping[str, int | str]:
-    budget: dict[str, int | str] = {}
-    for key in ("bytes", "entries", "times", "plus"):
-        if key in fields:
-            budget[key] = fields.child(key).integer()
-    if "of" in fields:
-        budget["of"] = fields.child("of").text()
-    if ("times" in budget) != ("of" in budget):
-        fields.fail("found only one of 'times' and 'of'; they belong together")
-    if not budget or ("bytes" in budget and "times" in budget):
-        fields.fail("allowed are 'bytes' and 'entries', or 'times' and 'of' with 'plus' and 'entries'")
-    return budget

@@ -48,6 +48,8 @@ _JUDGING: Final = frozenset(
         CheckKind.ENTRIES,
         CheckKind.REFUSED,
         CheckKind.COUNTER,
+        CheckKind.SAME_IMAGE,
+        CheckKind.ENDED,
     )
 )
 """Checks that ask the engine something about exactness or robustness, beyond the harness' own."""

@@ -10,11 +10,11 @@ from harness.model.values import Phase
 
 TURNS: Final = frozenset({StepKind.RUN, StepKind.RESUME, StepKind.EXTEND})
 """Steps with a turn record."""
-LOOKED_AT: Final = TURNS | {StepKind.DECODE, StepKind.OBSERVE, StepKind.RESTORE}
+LOOKED_AT: Final = TURNS | {StepKind.DECODE, StepKind.OBSERVE, StepKind.RESTORE, StepKind.IMPORT}
 """Steps with points."""
 ORDER: Final = (Phase.RESTORED, Phase.PREFILLED, Phase.END, Phase.SEEN)
 """In which order the looks of one step are taken."""
-_SOURCES: Final = frozenset({StepKind.RUN, StepKind.RESTORE})
+_SOURCES: Final = frozenset({StepKind.RUN, StepKind.RESTORE, StepKind.IMPORT})
 
 
 def step_of(arms: Sequence[Arm], ref: PointRef) -> Step | None:
@@ -26,8 +26,8 @@ def step_of(arms: Sequence[Arm], ref: PointRef) -> Step | None:
 def expected_phases(step: Step) -> tuple[Phase, ...]:
     """Return the looks that a step must leave behind, in order.
 
-    ``restored`` is among them only for a ``restore`` step; a ``run`` has it when its turn reused tokens, which is
-    seen in its turn record.
+    ``restored`` is among them only for a ``restore`` or ``import`` step; a ``run`` has it when its turn reused tokens,
+    which is seen in its turn record.
     """
     ended = (Phase.END,) if step.decode else ()
     match step.kind:
@@ -39,16 +39,16 @@ def expected_phases(step: Step) -> tuple[Phase, ...]:
             return (Phase.END,)
         case StepKind.OBSERVE:
             return (Phase.SEEN,)
-        case StepKind.RESTORE:
+        case StepKind.RESTORE | StepKind.IMPORT:
             return (Phase.RESTORED,)
         case _:
             return ()
 
 
 def source(arm: Arm, label: str, refused: Collection[str] = ()) -> Step | None:
-    """Return the step that began the state which a step works on: the last run or restore in its session.
+    """Return the step that began the state which a step works on: the last run, restore or import in its session.
 
-    A run and a restore are their own source.
+    These are their own source.
 
     Args:
         arm: The arm.

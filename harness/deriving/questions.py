@@ -20,6 +20,7 @@ _UNITS: Final = {
     CheckKind.FOOTPRINT: "ppm",
     CheckKind.ENTRIES: "entries",
     CheckKind.COUNTER: "count",
+    CheckKind.SAME_IMAGE: "bytes",
 }
 
 
@@ -49,6 +50,7 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
         whole=tuple(_parsed(element) for element in _list(fields, "whole")),
         counter=fields.optional_text("name", ""),
         codes=tuple(element.text() for element in _list(fields, "codes")),
+        reason=fields.optional_text("reason", ""),
         part=fields.optional_text("part", ""),
         fields=tuple(element.text() for element in _list(fields, "fields")) or FIELDS,
         unit_name="bytes" if kind is CheckKind.STORED and "unit" not in fields else _UNITS.get(kind, ""),

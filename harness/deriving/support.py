@@ -20,7 +20,16 @@ _OF_KIND: Final[Mapping[StepKind, Capability]] = {
     StepKind.CORRUPT: Capability.CORRUPT,
     StepKind.EVICT: Capability.EVICT,
     StepKind.BUDGET: Capability.EVICT,
+    StepKind.PRESSURE: Capability.EVICT,
+    StepKind.EXPORT: Capability.IMAGE,
+    StepKind.IMPORT: Capability.IMAGE,
+    StepKind.ALTER: Capability.IMAGE,
+    StepKind.CANCEL: Capability.CANCEL,
+    StepKind.SPOIL: Capability.DISK,
+    StepKind.RIVAL: Capability.DISK,
 }
+DISK_OPTION: Final = "disk"
+"""Engine option whose value is a label; the harness puts a folder in its place."""
 
 NO_CONTROL: Final = "no_control"
 """The target can run none of the controls, so a pass would prove nothing."""
@@ -29,6 +38,7 @@ NO_CONTROL: Final = "no_control"
 def arm_needs(arm: Arm) -> tuple[Capability, ...]:
     """Return what an arm needs: what it says, and what its steps imply."""
     implied = {need for step in arm.steps for need in _step_needs(step)}
+    implied |= {Capability.DISK} if DISK_OPTION in arm.engine else set()
     return tuple(capability for capability in Capability if capability in implied | set(arm.requires))
 
 
@@ -37,8 +47,12 @@ def _step_needs(step: Step) -> Iterator[Capability]:
         yield _OF_KIND[step.kind]
     if step.cache:
         yield Capability.PREFIX_CACHE
-    if step.options:
+    if step.options and step.kind is not StepKind.RESTART:
         yield Capability.SESSION_OPTIONS
+    if step.cancel_after:
+        yield Capability.CANCEL
+    if step.target.get("how") == "forge":
+        yield Capability.CORRUPT
     if step.sampler:
         yield Capability.SAMPLING
 
@@ -70,7 +84,7 @@ def capabilities_missing(
     Capabilities by their names; ``observability`` where the target shows less than the scenario needs;
     ``no_control`` where an exact comparison would be left without a control.
     """
-    needed: set[Capability] = set(cell.requires)
+    needed: set[Capability] = set(cell.requires) | ({Capability.DISK} if DISK_OPTION in cell.engine else set())
     for arm in cell.arms:
         if arm.role is not ArmRole.CONTROL:
             needed |= set(arm_needs(arm))

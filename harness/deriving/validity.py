@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
 from harness.deriving.looks import LOOKED_AT, TURNS, expected_phases, step_of
 from harness.deriving.node import Node
+from harness.deriving.support import DISK_OPTION
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, Step, StepKind
-from harness.model.values import ArmRole, Capability, Observability, Phase
+from harness.model.values import ArmRole, Capability, Observability, Phase, Witness
 
 Need = Callable[[Step], bool]
 
+_DISK_LABEL: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _OF_STORES: Final = (
     CheckKind.STORED,
     CheckKind.SIZED,
@@ -29,6 +32,8 @@ def require_valid(cell: CellPlan, where: str) -> None:
     """
     _require_unique_arms(cell, where)
     _require_budgets(cell, where)
+    _require_stops(cell, where)
+    _require_disks(cell, where)
     _require_controls(cell, where)
     for index, check in enumerate(cell.checks):
         _Question(cell, check, f"{where}/checks/{index}").require()
@@ -72,6 +77,35 @@ def _require_budgets(cell: CellPlan, where: str) -> None:
                 seen.add(f"{arm.id}.{step.label}")
 
 
+def _require_stops(cell: CellPlan, where: str) -> None:
+    """A stop token that another step gives was decoded by a step further up."""
+    seen: dict[str, int] = {}
+    for number, arm in enumerate(cell.arms):
+        for index, step in enumerate(arm.steps):
+            of, at = step.stop.get("of"), int(step.stop.get("index", 0))
+            if of is not None and at >= seen.get(str(of), 0):
+                Node(value=of, where=f"{where}/arms/{number}/steps/{index}/stop_token").fail(
+                    f"found token {at} of {of}; allowed are steps further up that decode so many: "
+                    f"{', '.join(sorted(seen)) or 'none'}"
+                )
+            if step.decode:
+                seen[f"{arm.id}.{step.label}"] = step.decode
+
+
+def _require_disks(cell: CellPlan, where: str) -> None:
+    """Disks are labels, and what works on one has one."""
+    for number, arm in enumerate(cell.arms):
+        label = {**cell.engine, **arm.engine}.get(DISK_OPTION)
+        node = Node(value=label, where=f"{where}/arms/{number}")
+        if label is not None and not (isinstance(label, str) and _DISK_LABEL.fullmatch(label)):
+            node.fail(f"found the disk {label!r}; allowed is a label of small letters, digits and dashes")
+        for step in arm.steps:
+            if step.kind in (StepKind.SPOIL, StepKind.RIVAL) and label is None:
+                node.fail(f"found a {step.kind} step in an arm without the engine option {DISK_OPTION}")
+            if DISK_OPTION in step.options:
+                node.fail(f"found another {DISK_OPTION} in step {step.label}; an arm has one")
+
+
 class _Question:
     """One check, and what must hold of its references."""
 
@@ -97,6 +131,14 @@ class _Question:
             self._require_reference_arm(ref)
         if check.unit is not None:
             self._step("unit", check.unit, lambda step: step.kind is StepKind.STORE, "a store step")
+        if check.kind is CheckKind.SAME_IMAGE:
+            self._step("candidate", check.candidate, _exports, "an export step")
+            self._step("reference", check.reference, _exports, "an export step")
+            self._require_two()
+        if check.kind is CheckKind.ENDED:
+            self._step("at", check.at, lambda step: step.decode > 0, "a step that decodes")
+        if check.witness is Witness.DISK:
+            self._require_restart()
         if check.kind is CheckKind.REFUSED:
             self._step("at", check.at, lambda step: step.may_refuse, "a step with may_refuse: true")
 
@@ -105,19 +147,39 @@ class _Question:
         if roles != {ArmRole.REFERENCE}:
             self._node.fail(f"found {ref}; only arms with role reference are looked at at every boundary")
 
+    def _require_two(self) -> None:
+        if self._check.candidate == self._check.reference:
+            self._node.fail("found the same step as candidate and reference; it always equals itself")
+
+    def _require_restart(self) -> None:
+        """A state that a disk served begins in another process than the arm did."""
+        candidate = self._check.candidate
+        steps = next((arm.steps for arm in self._cell.arms if candidate and arm.id == candidate.arm), ())
+        before = (
+            [step.kind for step in steps[: [step.label for step in steps].index(candidate.label)]] if candidate else []
+        )
+        if StepKind.RESTART not in before:
+            self._node.fail(f"found the witness disk and no restart step before {candidate}")
+
     def _comparison(self) -> None:
         check = self._check
-        candidate = self._step("candidate", check.candidate, _looked_at, "a step that is looked at")
-        reference = self._step("reference", check.reference, _looked_at, "a step that is looked at")
-        if check.candidate == check.reference:
-            self._node.fail("found the same step as candidate and reference; it always equals itself")
+        images = check.kind is CheckKind.SEEN and self._both_export()
+        need, allowed = (_exports, "an export step") if images else (_looked_at, "a step that is looked at")
+        candidate = self._step("candidate", check.candidate, need, allowed)
+        reference = self._step("reference", check.reference, need, allowed)
+        self._require_two()
         role = next(arm.role for arm in self._cell.arms if check.candidate and arm.id == check.candidate.arm)
         if check.kind is CheckKind.EXACT and role is ArmRole.CONTROL:
             self._node.fail("found a candidate in a control arm; a control is judged by seen")
         if check.kind is CheckKind.SEEN and role is not ArmRole.CONTROL:
             self._node.fail("found a candidate outside a control arm; allowed is a step of a control")
-        if check.kind is not CheckKind.UNCHANGED:
+        if check.kind is not CheckKind.UNCHANGED and not images:
             self._phases(candidate, reference)
+
+    def _both_export(self) -> bool:
+        refs = (self._check.candidate, self._check.reference)
+        steps = [step_of(self._cell.arms, ref) for ref in refs if ref is not None]
+        return all(step is not None and _exports(step) for step in steps)
 
     def _phases(self, candidate: Step, reference: Step) -> None:
         possible = set(expected_phases(candidate)) | ({Phase.RESTORED} if candidate.kind is StepKind.RUN else set())
@@ -142,6 +204,10 @@ class _Question:
 
 def _has_boundaries(step: Step) -> bool:
     return step.kind is StepKind.RUN
+
+
+def _exports(step: Step) -> bool:
+    return step.kind is StepKind.EXPORT
 
 
 def _looked_at(step: Step) -> bool:

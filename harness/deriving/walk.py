@@ -7,11 +7,26 @@ by the engine, and gives the capacity that an engine needs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import assert_never
+from dataclasses import dataclass, replace
+from typing import Literal, assert_never
 
 from harness.deriving.node import Node
 from harness.model.scenario import Arm, PromptSpec, Step, StepKind
+
+_Other = Literal[
+    StepKind.RESTART,
+    StepKind.EXPORT,
+    StepKind.IMPORT,
+    StepKind.ALTER,
+    StepKind.OBSERVE,
+    StepKind.STORE,
+    StepKind.EVICT,
+    StepKind.BUDGET,
+    StepKind.PRESSURE,
+    StepKind.SPOIL,
+    StepKind.RIVAL,
+]
+"""Kinds that leave the length of their session alone, or make it another one's."""
 
 
 @dataclass(slots=True)
@@ -39,6 +54,7 @@ class Walk:
         self._prompts = prompts
         self._sessions: dict[str, _Session] = {}
         self._handles: dict[str, int] = {}
+        self._images: dict[str, _Session] = {}
         for index, step in enumerate(arm.steps):
             self._take(step, Node(value=step, where=f"{where}/steps/{index}/{step.kind}"))
 
@@ -56,15 +72,30 @@ class Walk:
             case StepKind.RESTORE:
                 if step.handle in self._handles or not step.may_refuse:
                     self._sessions[step.session] = _Session(length=self._handle(step, node))
-            case StepKind.RESET | StepKind.CLOSE:
+            case StepKind.RESET | StepKind.CLOSE | StepKind.CANCEL:
                 del self._sessions[step.session]
             case StepKind.CORRUPT:
                 if step.target["where"] == "handle":
                     self._handle(step, node)
-            case StepKind.OBSERVE | StepKind.STORE | StepKind.EVICT | StepKind.BUDGET:
+            case _:
+                self._take_other(step, step.kind, session, node)
+
+    def _take_other(self, step: Step, kind: _Other, session: _Session, node: Node) -> None:
+        """Take a step on images, processes or the store."""
+        match kind:
+            case StepKind.RESTART:
+                self._sessions.clear()
+                self._handles.clear()
+            case StepKind.EXPORT:
+                self._images[step.image or ""] = replace(session)
+            case StepKind.IMPORT | StepKind.ALTER:
+                self._image(step, node)
+            case StepKind.OBSERVE | StepKind.STORE | StepKind.EVICT | StepKind.BUDGET | StepKind.PRESSURE:
+                pass
+            case StepKind.SPOIL | StepKind.RIVAL:
                 pass
             case _:
-                assert_never(step.kind)
+                assert_never(kind)
 
     def _run(self, step: Step, session: _Session, node: Node) -> None:
         prompt = self._prompt(step, node)
@@ -72,6 +103,7 @@ class Walk:
             node.fail(f"found until {step.until}; allowed is more than 0 and less than the prompt's {prompt} tokens")
         if step.until is not None and step.decode:
             node.fail("found decode beside until; the turn is open then, decode in its resume step")
+        self._decode(step, node)
         session.open, session.prompt = step.until is not None, prompt
         session.length = prompt + step.decode if step.until is None else step.until
         self.longest = max(self.longest, prompt, session.length)
@@ -81,6 +113,7 @@ class Walk:
             if step.may_refuse:
                 return
             node.fail(f"found no open turn in session {step.session!r}; a run with until leaves one")
+        self._decode(step, node)
         session.open, session.length = False, session.prompt + step.decode
         self.longest = max(self.longest, session.length)
 
@@ -89,9 +122,27 @@ class Walk:
             if step.may_refuse:
                 return
             node.fail(f"found session {step.session!r} empty or in an open turn; run or restore something first")
+        self._decode(step, node)
         more = self._prompt(step, node) if step.kind is StepKind.EXTEND else 0
         session.length += more + step.decode
         self.longest = max(self.longest, session.length)
+
+    def _decode(self, step: Step, node: Node) -> None:
+        if step.cancel_after > step.decode:
+            node.fail(f"found cancel_after {step.cancel_after}; the step decodes {step.decode} tokens")
+        if step.stop and not step.decode:
+            node.fail("found a stop_token and nothing to decode")
+
+    def _image(self, step: Step, node: Node) -> None:
+        names = [step.image or "", *([str(step.target["of"])] if "of" in step.target else [])]
+        for name in names:
+            if name not in self._images and not step.may_refuse:
+                node.fail(f"found image {name!r}; made before this step: {', '.join(self._images) or 'none'}")
+        known = self._images.get(step.image or "", _Session())
+        if step.kind is StepKind.ALTER:
+            self._images[str(step.target["to"])] = replace(known)
+        elif step.image in self._images:
+            self._sessions[step.session] = replace(known)
 
     def _prompt(self, step: Step, node: Node) -> int:
         if step.prompt not in self._prompts:

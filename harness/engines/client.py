@@ -45,6 +45,8 @@ class Decoded:
     tokens: Sequence[int]
     first_ns: int
     """Until the first token, of the whole time."""
+    finish: str
+    """``length``, ``stop`` or ``cancel``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,11 +93,42 @@ class RemoteSession:
         """Drop the captures of the turn."""
         return Timed(value=None, ns=number(self._call("abandon", {}), "ns"))
 
-    def decode(self, count: int, sampler: Mapping[str, int]) -> Timed[Decoded]:
-        """Decode tokens."""
-        answer = self._call("decode", {"count": count, "sampler": dict(sampler)})
-        decoded = Decoded(tokens=_integers(answer, "tokens"), first_ns=number(answer, "first_ns"))
+    def decode(
+        self, count: int, sampler: Mapping[str, int], *, stop: int = -1, cancel_after: int = 0
+    ) -> Timed[Decoded]:
+        """Decode tokens.
+
+        Args:
+            count: How many at most.
+            sampler: How to pick.
+            stop: Token that ends the decode; -1: none does.
+            cancel_after: Tokens after which the session is cancelled; 0: it is not.
+        """
+        fields = {"count": count, "sampler": dict(sampler), "stop": stop, "cancel_after": cancel_after}
+        answer = self._call("decode", fields)
+        decoded = Decoded(
+            tokens=_integers(answer, "tokens"), first_ns=number(answer, "first_ns"), finish=_text(answer, "finish")
+        )
         return Timed(value=decoded, ns=number(answer, "ns"))
+
+    def cancel(self) -> Timed[None]:
+        """Cancel what the session is doing."""
+        return Timed(value=None, ns=number(self._call("cancel", {}), "ns"))
+
+    def export_image(self, *, capacity: int = -1, short_by: int = 0) -> Timed[bytes]:
+        """Export the session.
+
+        Args:
+            capacity: Bytes that there is room for; -1: as many as the image needs.
+            short_by: Without a capacity, how many bytes fewer than that.
+        """
+        answer = self._call("export_image", {"capacity": capacity, "short_by": short_by})
+        return Timed(value=bytes(_frame(answer)), ns=number(answer, "ns"))
+
+    def import_image(self, image: Buffer) -> Timed[Begun]:
+        """Become the session of an image."""
+        answer = self._call("import_image", {}, [image])
+        return Timed(value=_begun(answer), ns=number(answer, "ns"))
 
     def snapshot(self) -> Timed[str]:
         """Take an explicit snapshot; the value is the engine's handle."""
@@ -136,10 +169,7 @@ class RemoteSession:
 
     def ship(self, part: str) -> bytearray:
         """Return the bytes of a part as they are now."""
-        answer = self._call("ship", {"part": part})
-        if len(answer.frames) != 1:
-            raise ProtocolError(f"{part}: found {len(answer.frames)} frames; a part comes as one")
-        return answer.frames[0]
+        return _frame(self._call("ship", {"part": part}))
 
     def dump(self, part: str, sha256: str) -> None:
         """Keep one part in the spool, also above its budget."""
@@ -187,6 +217,18 @@ class RemoteEngine:
         """Evict snapshots; return how many went."""
         return number(self._call("evict", {"count": count}), "evicted")
 
+    def release(self, need: int) -> int:
+        """Give bytes of snapshots back; return how many went."""
+        return number(self._call("release", {"need": need}), "freed")
+
+    def disk_files(self) -> Sequence[Mapping[str, str | int | bool]]:
+        """List the files of the disk tier."""
+        return [_facts(one) for one in _list(self._call("disk_files", {}), "files")]
+
+    def forge_image(self, image: Buffer, what: str) -> bytes:
+        """See :meth:`harness.engines.interface.Engine.forge_image`."""
+        return bytes(_frame(self._call("forge_image", {"what": what}, [image])))
+
     def set_budget(self, budget: Mapping[str, int]) -> None:
         """Change the budget of the store."""
         self._call("set_budget", {"budget": dict(budget)})
@@ -207,8 +249,8 @@ class RemoteEngine:
         """Close the engine and its sessions."""
         self._call("close_engine", {})
 
-    def _call(self, operation: str, fields: Mapping[str, object]) -> Message:
-        return self._ask(operation, {**fields, "engine": self._number})
+    def _call(self, operation: str, fields: Mapping[str, object], frames: Sequence[Buffer] = ()) -> Message:
+        return self._ask(operation, {**fields, "engine": self._number}, frames)
 
 
 def token_bytes(tokens: Sequence[int]) -> bytes:
@@ -228,10 +270,21 @@ def _begun(answer: Message) -> Begun:
     schedule = _integers(answer, "schedule")
     if any(earlier >= later for earlier, later in pairwise(schedule)):
         raise ProtocolError(f"found the schedule {list(schedule)[:8]}; expected ascending ends of chunks")
-    begun = Begun(cached=number(answer, "cached"), restored_bytes=number(answer, "restored_bytes"), schedule=schedule)
-    if begun.cached < 0 or begun.restored_bytes < 0:
+    begun = Begun(
+        cached=number(answer, "cached"),
+        restored_bytes=number(answer, "restored_bytes"),
+        schedule=schedule,
+        disk_bytes=number(answer, "disk_bytes"),
+    )
+    if min(begun.cached, begun.restored_bytes, begun.disk_bytes) < 0:
         raise ProtocolError(f"found {begun.cached} cached tokens and {begun.restored_bytes} restored bytes")
     return begun
+
+
+def _frame(answer: Message) -> bytearray:
+    if len(answer.frames) != 1:
+        raise ProtocolError(f"found {len(answer.frames)} frames; expected one")
+    return answer.frames[0]
 
 
 def _integers(answer: Message, key: str) -> Sequence[int]:

@@ -111,6 +111,11 @@ class EngineHost:
         return self._absent
 
     @property
+    def children(self) -> int:
+        """Number of the present child, from 1; of the last one where none is there."""
+        return self._children
+
+    @property
     def pid(self) -> int | None:
         """Process id of the present child; None: there is none."""
         return self._child.pid if self._child is not None else None
@@ -169,6 +174,21 @@ class EngineHost:
         child.close()
         self._note_trust()
         self._counts = [0, 0, 0]
+
+    def restart(self, *, kill: bool = False) -> None:
+        """End the child, in good order or by killing it, and start another one.
+
+        Raises:
+            EngineError: The new one did not start, or hashed wrongly.
+        """
+        if kill and self._child is not None:
+            self._child.kill()
+        self.discard()
+        self.ensure()
+
+    def rival(self, folder: Path) -> EngineHost:
+        """Return another host of the same target, with a child of its own and without a spool."""
+        return EngineHost(self.target, folder, self.options)
 
     def settle(self) -> None:
         """Note what was done for trust so far, and leave the child running for the next plan."""

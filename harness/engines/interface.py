@@ -85,6 +85,8 @@ class Begun:
     """Bytes copied back. 0 with ``cached`` above 0 means that nothing was copied (live or resident)."""
     schedule: Sequence[int]
     """Ends of the prefill chunks over the whole prompt; last one is its length. Same on hits and misses."""
+    disk_bytes: int = 0
+    """Bytes that were loaded from the disk tier for it (capability ``disk``)."""
 
 
 class Session(Protocol):
@@ -134,6 +136,33 @@ class Session(Protocol):
         """Restore a handle into this session; validates everything before it writes."""
         ...
 
+    def image_size(self) -> int:
+        """Bytes of the session's image as it is now (capability ``image``)."""
+        ...
+
+    def export_image(self, capacity: int) -> Buffer:
+        """Everything that the session needs to go on elsewhere, in at most ``capacity`` bytes; changes nothing.
+
+        Refused: ``short_buffer`` (it needs more), ``unsupported`` (no decoding state), ``state`` (not now).
+        """
+        ...
+
+    def import_image(self, data: Buffer) -> Begun:
+        """Become the session of an image, of this or another process; ``restored_bytes`` counts what was copied.
+
+        Refused before anything is written: ``short_buffer``, ``format``, ``identity``, ``kv_mode``, ``capacity``,
+        ``unsupported``, ``state``. A copy that fails after that is refused with ``transfer``; the session is reset.
+        """
+        ...
+
+    def cancel(self) -> None:
+        """Cancel what the session is doing, between two calls (capability ``cancel``).
+
+        Captures that the turn made at whole boundaries are published. Until the session begins, restores, imports or
+        is reset, it refuses to decode, extend, snapshot and export with ``state``.
+        """
+        ...
+
     def corrupt(self, part: str, byte: int, mask: int) -> None:
         """XOR one byte of a live part with ``mask`` (capability ``corrupt``)."""
         ...
@@ -170,12 +199,22 @@ class Engine(Protocol):
         Counters: at least ``stored_bytes``, ``pending_bytes``, ``entries``, ``captures``, ``restores``, ``hits``,
         ``misses``, ``evictions``. Where they exist, under these names: ``pinned`` and ``roots`` (entries that have
         children, and that have no parent), ``miss_never_captured``, ``miss_evicted``, ``skip_exceeds_budget``,
-        ``skip_budget``, ``skip_memory_guard``, ``skip_memory_query_failed``.
+        ``skip_budget``, ``skip_memory_guard``, ``skip_memory_query_failed``. With capability ``disk``: ``demotions``
+        and ``promotions`` (links written when they left memory, and taken back into it), ``disk_entries``,
+        ``disk_stored_bytes``, ``disk_loads``, ``disk_loaded_bytes``, ``disk_quarantined``, ``disk_evictions``,
+        ``disk_other_build_entries``, ``disk_orphans_removed``.
         """
         ...
 
     def evict(self, count: int) -> int:
         """Evict up to ``count`` least recently used snapshots (-1: all); return how many went."""
+        ...
+
+    def release(self, need: int) -> int:
+        """Give at least ``need`` bytes of snapshots back (capability ``evict``); return the bytes that went.
+
+        Least recently used leaves first, then captures of turns that are still open, deepest first.
+        """
         ...
 
     def set_budget(self, budget: Mapping[str, int]) -> None:
@@ -195,6 +234,23 @@ class Engine(Protocol):
 
         ``kind``: ``gap`` (rows begin one too late), ``row_size``, ``row_count`` (one row too many is claimed),
         ``missing`` (the snapshot is gone, its children stay). An unknown kind is refused with ``unsupported``.
+        """
+        ...
+
+    def forge_image(self, data: Buffer, what: str) -> Buffer:
+        """Return an image with one field that contradicts the rest, every digest made right again.
+
+        For capabilities ``image`` and ``corrupt`` together. ``what``: ``flags`` (one that does not exist), ``logits``
+        (valid ones are claimed or denied wrongly), ``position`` (more tokens than there are), ``token`` (one outside
+        the vocabulary), ``version`` (a later one), ``parts`` (a part less). Another word: ``unsupported``.
+        """
+        ...
+
+    def disk_files(self) -> Sequence[Options]:
+        """Links that lie in the disk folder (capability ``disk``), by file name.
+
+        Each: ``file`` (plain name in the folder), ``boundary`` (tokens), ``bytes``, ``payload_at`` (first byte of the
+        payload).
         """
         ...
 
@@ -218,5 +274,10 @@ class Adapter(Protocol):
         ...
 
     def open(self, options: Options) -> Engine:
-        """Load a model. ``options`` holds ``device``, ``preset``, ``arch``, ``chunk``, ``threads`` and more."""
+        """Load a model. ``options`` holds ``device``, ``preset``, ``arch``, ``chunk``, ``threads`` and more.
+
+        With capability ``disk``: ``disk`` (a folder; the harness gives it, and removes it afterwards), ``disk_bytes``,
+        ``disk_min_free`` and ``disk_build`` (text that makes it another build). A folder that another process holds is
+        refused with ``state``.
+        """
         ...

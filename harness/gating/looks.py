@@ -33,7 +33,7 @@ def due(step: Step) -> Iterator[Phase]:
         yield Phase.END
     if step.kind is StepKind.OBSERVE:
         yield Phase.SEEN
-    if step.kind is StepKind.RESTORE:
+    if step.kind in (StepKind.RESTORE, StepKind.IMPORT):
         yield Phase.RESTORED
 
 

@@ -129,6 +129,12 @@ class Turn:
     decode_ns: int
     first_token_ns: int = 0
     """From the start of the step to the first decoded token, hashing left out; 0: nothing decoded."""
+    finish: str = ""
+    """``length``, ``stop``, ``cancel`` or ``error``; empty: the turn is still open, or the file is older."""
+    process: int = 0
+    """Number of the child process that it ran in; 0: the file is older."""
+    disk_bytes: int = 0
+    """Bytes that the engine says it loaded from its disk tier for this step."""
     t_ns: int = 0
 
 

@@ -95,8 +95,24 @@ class StepKind(StrEnum):
     """Evict the given number of least recently used snapshots; ``all`` clears the store."""
     BUDGET = "budget"
     """Change the store's budget in bytes and entries."""
+    PRESSURE = "pressure"
+    """Ask the store to give bytes back, as growth of a context does."""
     RESET = "reset"
     CLOSE = "close"
+    CANCEL = "cancel"
+    """Cancel what a session is doing."""
+    EXPORT = "export"
+    """Export a session as an image, which the harness keeps."""
+    IMPORT = "import"
+    """Import an image into a session."""
+    ALTER = "alter"
+    """Change an image in the harness's hands."""
+    RESTART = "restart"
+    """End the engine's process and go on in a new one; sessions and handles are gone, images and the disk stay."""
+    RIVAL = "rival"
+    """A second process opens the same engine on the same disk folder."""
+    SPOIL = "spoil"
+    """Change a file of the disk tier."""
 
 
 class TurnEnd(StrEnum):
@@ -126,16 +142,25 @@ class Step:
     until: int | None = None
     """Stop the prefill at this position (a chunk boundary) and leave the turn open."""
     handle: str | None = None
+    image: str | None = None
+    """``export``, ``import``, ``alter``: name of an image."""
     options: Mapping[str, Scalar] = field(default_factory=dict)
-    """Session options that differ from the engine's (chunk, namespace, route, turns, …)."""
+    """Session options that differ from the engine's (chunk, namespace, route, turns, …); of a ``restart`` those of the
+    engine."""
     target: Mapping[str, Scalar] = field(default_factory=dict)
     """``corrupt``: ``where`` (live, handle, store), ``boundary``, ``part`` (name or family), ``byte``, ``mask``; or, in
-    place of the last three, ``damage``: a named damage to the geometry of a stored snapshot."""
+    place of the last three, ``damage``: a named damage to the geometry of a stored snapshot. ``export``: ``capacity``
+    or ``short_by``. ``alter``: ``how``, ``at``, ``mask``, ``count``, ``of``, ``what``, ``to``. ``restart``: ``how``.
+    ``spoil``: ``what``, ``boundary``, ``index``, ``byte``, ``mask``, ``count``."""
     count: int = 0
     """``evict``: how many; -1 clears."""
     budget: Mapping[str, int | str] = field(default_factory=dict)
-    """``budget``: ``bytes`` and ``entries``; or ``times``, ``plus`` and ``of`` (``arm.label`` of an earlier store
-    observation): ``times`` x its stored bytes + ``plus``."""
+    """``budget`` and ``pressure``: ``bytes`` and ``entries``; or ``times``, ``plus`` and ``of`` (``arm.label`` of an
+    earlier store observation): ``times`` x its stored bytes + ``plus``."""
+    stop: Mapping[str, int | str] = field(default_factory=dict)
+    """What ends a decode early: ``token``; or ``of`` and ``index``, the token that an earlier step decoded there."""
+    cancel_after: int = 0
+    """Tokens after which a decode is cancelled; 0: it is not."""
     may_refuse: bool = False
     """A named refusal of this step is an observation, not the end of the arm."""
 
@@ -171,6 +196,10 @@ class CheckKind(StrEnum):
     """Candidate equals reference in every part, the logits and the tokens."""
     UNCHANGED = "unchanged"
     """Two looks at one session are equal in every part and the logits."""
+    SAME_IMAGE = "same_image"
+    """Two exported images have the same bytes."""
+    ENDED = "ended"
+    """A decode ended for this reason."""
     CACHED = "cached"
     """The turn reused exactly this many tokens."""
     STORED = "stored"
@@ -218,6 +247,8 @@ class CheckSpec:
     """``footprint``: reference steps whose boundaries would each be copied whole; one may be named several times."""
     counter: str = ""
     codes: Sequence[str] = ()
+    reason: str = ""
+    """``ended``: ``length``, ``stop``, ``cancel`` or ``error``."""
     part: str = ""
     """``seen``: name or family of the first part that must differ; empty: any."""
     fields: Sequence[str] = ("parts", "logits", "tokens")

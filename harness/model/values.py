@@ -89,6 +89,8 @@ class Witness(StrEnum):
     """Rows stayed where they were; fixed parts were copied back."""
     LIVE = "live"
     """Nothing was copied: the live session went on."""
+    DISK = "disk"
+    """State was copied back, and its bytes came from the disk tier, in a process that did not write them."""
     REFUSED = "refused"
     """The engine said no, by name, and nothing changed."""
     NONE = "none"
@@ -149,6 +151,10 @@ class Capability(StrEnum):
     """Sessions of one engine may differ in chunk, namespace, route or flags, and share its store."""
     IMAGE = "image"
     """Export the session as bytes and import it."""
+    CANCEL = "cancel"
+    """Cancel a turn between two calls."""
+    DISK = "disk"
+    """Keep snapshots in a folder that outlives the process."""
 
 
 class Family(StrEnum):
@@ -186,7 +192,9 @@ class RefusalCode(StrEnum):
     BUDGET = "budget"
     UNSUPPORTED = "unsupported"
     STATE = "state"
-    """Not now: a prefill, verify or decode is in progress, or nothing is."""
+    """Not now: a prefill, verify or decode is in progress, or nothing is; or another process holds the disk folder."""
+    TRANSFER = "transfer"
+    """Everything was right and the copy itself failed: the one refusal after which the session is a reset one."""
 
 
 class CrashKind(StrEnum):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from harness.deriving.prompts import prompt_ids
 from harness.engines.client import Look, RemoteEngine, RemoteSession
 from harness.engines.host import EngineHost
 from harness.errors import RefusedError
 from harness.model.evidence import CellEvent, Facts, PartRow, Point, StepRecord, StoreView
-from harness.model.scenario import Arm, CellPlan, Step
+from harness.model.scenario import Arm, CellPlan, Scalar, Step
 from harness.model.values import ArmRole, Capability, Phase, RefusalCode
 from harness.running.comparing import Comparisons, Seen
+from harness.running.disks import Disks
 from harness.running.locating import Locator
 from harness.running.recording import Recorder
 from harness.wire.evidence_doc import part_table
@@ -35,17 +37,30 @@ class ArmSession:
     """Whether the turn that is open takes captures, which its end publishes or drops."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArmImage:
+    """An exported session, in the harness's hands."""
+
+    data: bytes
+    prompt: Sequence[int] = ()
+    """Ids of the prompt that was begun last in the session."""
+
+
 @dataclass(slots=True, kw_only=True)
 class CellState:
     """What the arms of one cell share."""
 
     plan: CellPlan
     host: EngineHost
+    folder: Path
+    """Run folder: takes the disk folders while an arm runs."""
     recorder: Recorder
     comparisons: Comparisons
     locator: Locator
     stores: dict[tuple[str, str], StoreView] = field(default_factory=dict)
     """Store observations by arm and label; budgets refer to them."""
+    decoded: dict[tuple[str, str], Sequence[int]] = field(default_factory=dict)
+    """Tokens by arm and label; stop tokens refer to them."""
     begun: bool = False
     """Whether an arm has begun, so that the cell can end only by going through all of them."""
 
@@ -64,10 +79,27 @@ class ArmRun:
     arm: Arm
     rep: int
     """0, or 1 for the second run of a reference."""
-    engine: RemoteEngine
+    opened: RemoteEngine | None
+    """The engine; None where a restart could not open it again."""
+    options: dict[str, Scalar]
+    """What it is opened with; a disk by its label."""
+    disks: Disks
     sessions: dict[str, ArmSession] = field(default_factory=dict)
     handles: dict[str, str] = field(default_factory=dict)
     """Name in the scenario to the engine's handle."""
+    images: dict[str, ArmImage] = field(default_factory=dict)
+    """Exported sessions by name; they outlive the process."""
+
+    @property
+    def engine(self) -> RemoteEngine:
+        """The engine of the arm.
+
+        Raises:
+            RefusedError: None is open.
+        """
+        if self.opened is None:
+            raise RefusedError(RefusalCode.STATE, "no engine is open")
+        return self.opened
 
     @property
     def pauses(self) -> bool:

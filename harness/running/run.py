@@ -117,7 +117,7 @@ def _run_cell(cell: CellPlan, host: EngineHost, recorder: Recorder, folder: Path
     plan = for_target(cell, host.capabilities)
     comparisons = Comparisons(plan)
     locator = Locator(plan.id, comparisons, recorder)
-    state = CellState(plan=plan, host=host, recorder=recorder, comparisons=comparisons, locator=locator)
+    state = CellState(plan=plan, host=host, folder=folder, recorder=recorder, comparisons=comparisons, locator=locator)
     spool = folder / "spool"
     try:
         host.open_spool(spool)

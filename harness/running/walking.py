@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from harness.engines.client import RemoteEngine
 from harness.engines.host import EngineHost
 from harness.errors import EngineError, RefusedError
 from harness.model.evidence import Crash
@@ -10,6 +9,7 @@ from harness.model.scenario import Arm
 from harness.model.values import RefusalCode
 from harness.running.arms import ArmRun, CellState, write_refusal
 from harness.running.crashes import crash_detail, crash_kind, lost_child
+from harness.running.disks import Disks
 from harness.running.recording import Recorder
 from harness.running.steps import RUNNERS
 
@@ -26,8 +26,17 @@ def run_arm(state: CellState, arm: Arm, rep: int) -> bool:
         Whether the target knows the engine options of the cell; what is told after the cell has begun is an
         observation of the arm's first step instead.
     """
+    disks = Disks(state.folder / "disk" / f"{arm.id}-{rep}")
     try:
-        engine = state.host.open_engine({**state.plan.engine, **arm.engine})
+        return _run_arm(state, arm, rep, disks)
+    finally:
+        disks.remove()
+
+
+def _run_arm(state: CellState, arm: Arm, rep: int, disks: Disks) -> bool:
+    options = {**state.plan.engine, **arm.engine}
+    try:
+        engine = state.host.open_engine(disks.placed(options))
     except RefusedError as error:
         if error.code == RefusalCode.UNSUPPORTED and not state.begun:
             return False
@@ -39,9 +48,9 @@ def run_arm(state: CellState, arm: Arm, rep: int) -> bool:
         _crashed(state, arm, rep, arm.steps[0].label, error)
         return True
     state.begin()
-    run = ArmRun(cell=state, arm=arm, rep=rep, engine=engine)
+    run = ArmRun(cell=state, arm=arm, rep=rep, opened=engine, options=options, disks=disks)
     _walk(run)
-    _close(run, engine)
+    _close(run)
     return True
 
 
@@ -64,12 +73,12 @@ def _walk(run: ArmRun) -> None:
             return
 
 
-def _close(run: ArmRun, engine: RemoteEngine) -> None:
+def _close(run: ArmRun) -> None:
     """Close the engine of an arm, if its child still lives; an error then is one of the arm's last step."""
-    if not run.cell.host.alive:
+    if run.opened is None or not run.cell.host.alive:
         return
     try:
-        engine.close()
+        run.opened.close()
     except EngineError as error:
         _crashed(run.cell, run.arm, run.rep, run.arm.steps[-1].label, error)
 

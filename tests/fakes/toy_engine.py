@@ -42,7 +42,7 @@ OPTIONS = {
     "after": 0,
     "fault": "",
 }
-ALL = frozenset(Capability) - {Capability.IMAGE}
+ALL = frozenset(Capability) - {Capability.IMAGE, Capability.CANCEL, Capability.DISK}
 
 
 def mix(value: int) -> int:

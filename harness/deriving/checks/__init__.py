@@ -8,6 +8,7 @@ from typing import Final
 from harness.deriving.checks import (
     cached,
     counter,
+    ended,
     entries,
     exact,
     finished,
@@ -15,6 +16,7 @@ from harness.deriving.checks import (
     inventory,
     refused,
     repeatable,
+    same_image,
     seen,
     sized,
     stored,
@@ -29,6 +31,8 @@ Check = Callable[[CellView, CheckSpec], CheckResult]
 CHECKS: Final[Mapping[CheckKind, Check]] = {
     CheckKind.EXACT: exact.check,
     CheckKind.UNCHANGED: unchanged.check,
+    CheckKind.SAME_IMAGE: same_image.check,
+    CheckKind.ENDED: ended.check,
     CheckKind.CACHED: cached.check,
     CheckKind.STORED: stored.check,
     CheckKind.SIZED: sized.check,

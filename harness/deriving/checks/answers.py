@@ -14,6 +14,8 @@ from harness.model.values import ArmRole, DecisionAxis, Outcome, RefusalCode
 CODES: Final[Mapping[CheckKind, str]] = {
     CheckKind.EXACT: "EXACT.STATE@1",
     CheckKind.UNCHANGED: "EXACT.UNCHANGED@1",
+    CheckKind.SAME_IMAGE: "EXACT.IMAGE@1",
+    CheckKind.ENDED: "COUNT.ENDED@1",
     CheckKind.CACHED: "COUNT.CACHED@1",
     CheckKind.STORED: "FOOT.STORED@1",
     CheckKind.SIZED: "FOOT.SIZED@1",
@@ -28,11 +30,23 @@ CODES: Final[Mapping[CheckKind, str]] = {
 }
 """Stable id and version of each rule; the version rises when the same evidence could get another answer."""
 
-_MANIPULATIONS: Final = frozenset({StepKind.CORRUPT, StepKind.EVICT, StepKind.BUDGET, StepKind.STORE})
+_MANIPULATIONS: Final = frozenset(
+    {
+        StepKind.CORRUPT,
+        StepKind.EVICT,
+        StepKind.BUDGET,
+        StepKind.PRESSURE,
+        StepKind.STORE,
+        StepKind.ALTER,
+        StepKind.SPOIL,
+        StepKind.CANCEL,
+    }
+)
 
 AXES: Final[Mapping[CheckKind, DecisionAxis]] = {
     CheckKind.EXACT: DecisionAxis.EXACTNESS,
     CheckKind.UNCHANGED: DecisionAxis.EXACTNESS,
+    CheckKind.SAME_IMAGE: DecisionAxis.EXACTNESS,
     CheckKind.SEEN: DecisionAxis.EXACTNESS,
     CheckKind.REPEATABLE: DecisionAxis.EXACTNESS,
     CheckKind.INVENTORY: DecisionAxis.EXACTNESS,
@@ -43,6 +57,7 @@ AXES: Final[Mapping[CheckKind, DecisionAxis]] = {
     CheckKind.ENTRIES: DecisionAxis.ROBUSTNESS,
     CheckKind.REFUSED: DecisionAxis.ROBUSTNESS,
     CheckKind.COUNTER: DecisionAxis.ROBUSTNESS,
+    CheckKind.ENDED: DecisionAxis.ROBUSTNESS,
     CheckKind.FINISHED: DecisionAxis.ROBUSTNESS,
 }
 

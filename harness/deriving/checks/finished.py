@@ -55,6 +55,7 @@ def _step_fault(view: CellView, spec: CheckSpec, arm: Arm, rep: int, step: Step)
     fault = (
         _unrecorded(view, ref, rep, step)
         or _decode_fault(view, ref, rep, step)
+        or _finish_fault(view, ref, rep, step)
         or _prompt_fault(view, arm, view.turn(ref, rep), step)
     )
     return answer(spec, Outcome.ERROR, fault, detail=where) if fault else None
@@ -73,10 +74,38 @@ def _unrecorded(view: CellView, ref: PointRef, rep: int, step: Step) -> str:
 
 
 def _decode_fault(view: CellView, ref: PointRef, rep: int, step: Step) -> str:
-    """Return whether another number of tokens was decoded than declared."""
+    """Return whether another number of tokens was decoded than declared; a stop token may have ended it early."""
     turn, look = view.turn(ref, rep), view.look(ref, Phase.END, rep)
-    counts = {turn.decoded if turn is not None else step.decode, len(look.tokens) if look is not None else step.decode}
-    return "" if counts == {step.decode} else "other_decode_count"
+    declared = step.cancel_after or step.decode
+    if step.stop and look is not None and 0 < len(look.tokens) < declared:
+        declared = len(look.tokens)
+    counts = {turn.decoded if turn is not None else declared, len(look.tokens) if look is not None else declared}
+    return "" if counts == {declared} else "other_decode_count"
+
+
+def _finish_fault(view: CellView, ref: PointRef, rep: int, step: Step) -> str:
+    """Return whether a decode that may end early ended for another reason than its tokens show."""
+    look = view.look(ref, Phase.END, rep)
+    if look is None or not (step.stop or step.cancel_after):
+        return ""
+    turn, record = view.turn(ref, rep), view.record(ref, rep)
+    said = turn.finish if turn is not None else record.detail.get("finish") if record is not None else None
+    stop = _stop_token(view, step)
+    if stop is not None and stop in look.tokens:
+        return "" if said == "stop" and look.tokens.index(stop) == len(look.tokens) - 1 else "other_finish"
+    if stop is None and step.stop:
+        return "observation_missing"
+    shown = "cancel" if len(look.tokens) == step.cancel_after else "length"
+    return "" if said == shown else "other_finish"
+
+
+def _stop_token(view: CellView, step: Step) -> int | None:
+    """Return the token that ends a decode, where it is known."""
+    if "of" not in step.stop:
+        return int(step.stop["token"]) if step.stop else None
+    arm, _, label = str(step.stop["of"]).partition(".")
+    look, index = view.look(PointRef(arm=arm, label=label), Phase.END), int(step.stop["index"])
+    return look.tokens[index] if look is not None and index < len(look.tokens) else None
 
 
 def _prompt_fault(view: CellView, arm: Arm, turn: Turn | None, step: Step) -> str:

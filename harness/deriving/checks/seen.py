@@ -10,22 +10,38 @@ from collections.abc import Sequence
 
 from harness.deriving.checks.answers import absent, answer
 from harness.deriving.checks.exact import not_repeatable
+from harness.deriving.checks.same_image import images
 from harness.deriving.compare import Comparison
 from harness.deriving.pairing import comparisons, pairing
 from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
-from harness.model.scenario import CheckSpec
+from harness.model.scenario import CheckSpec, PointRef, StepKind
 from harness.model.values import Outcome
 
 
 def check(view: CellView, spec: CheckSpec) -> CheckResult:
     """Answer the question."""
+    if spec.candidate is not None and view.step(spec.candidate).kind is StepKind.EXPORT:
+        return _images(view, spec)
     found = pairing(view, spec)
     if found.missing:
         ref, phase = found.missing[0]
         return absent(view, spec, ref, {"phase": str(phase)})
     doubt = not_repeatable(view, spec, found)
     return doubt or _judged(spec, comparisons(view, spec, found))
+
+
+def _images(view: CellView, spec: CheckSpec) -> CheckResult:
+    """Judge a control whose two steps export images."""
+    sides = []
+    for ref in (spec.candidate, spec.reference):
+        found = images(view, ref) if ref is not None else ()
+        if ref is None or not found:
+            return absent(view, spec, ref or PointRef(arm="", label=""), {})
+        sides.append(set(found))
+    if sides[0] & sides[1]:
+        return answer(spec, Outcome.ERROR, "control_not_seen", observed="nothing", limit="image")
+    return answer(spec, Outcome.PASS, observed="image", limit="image")
 
 
 def _judged(spec: CheckSpec, compared: Sequence[Comparison]) -> CheckResult:

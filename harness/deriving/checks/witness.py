@@ -11,7 +11,8 @@ from harness.model.evidence import StepRecord, Turn
 from harness.model.scenario import CheckSpec, PointRef, StepKind
 from harness.model.values import Phase, Witness
 
-_BEGINS: Final = frozenset({StepKind.RUN, StepKind.RESTORE})
+_BEGINS: Final = frozenset({StepKind.RUN, StepKind.RESTORE, StepKind.IMPORT})
+_COPIES: Final = (Witness.COPIED, Witness.RESIDENT, Witness.DISK)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,6 +28,10 @@ class Account:
     """Tokens that must have been reused or forwarded by then."""
     restored_at: int
     """Position of the look right after the restore; -1: there is none."""
+    disk_bytes: int = 0
+    """Bytes that came from the disk tier."""
+    process: int = 0
+    """Child process that it ran in; 0: that was not written down."""
 
     @property
     def adds_up(self) -> bool:
@@ -37,12 +42,12 @@ class Account:
 def account(view: CellView, ref: PointRef, rep: int = 0) -> Account | None:
     """Return the account of the step that a witness speaks of; None: it left no record.
 
-    A ``run`` and a ``restore`` speak of themselves, a ``resume`` of its run and itself together, an ``extend`` of
-    itself, and ``decode`` and ``observe`` of the step that began their state.
+    A ``run``, a ``restore`` and an ``import`` speak of themselves, a ``resume`` of its run and itself together, an
+    ``extend`` of itself, and ``decode`` and ``observe`` of the step that began their state.
     """
     kind = view.step(ref).kind
     begun = ref if kind in (*_BEGINS, StepKind.EXTEND) else origin(view, ref)
-    if view.step(begun).kind is StepKind.RESTORE:
+    if view.step(begun).kind in (StepKind.RESTORE, StepKind.IMPORT):
         return _restore_account(view, begun, rep)
     turn = view.turn(begun, rep)
     if turn is None:
@@ -62,19 +67,36 @@ def broken(view: CellView, spec: CheckSpec, ref: PointRef) -> str:
         return _none(view, ref, found)
     if spec.witness is Witness.LIVE:
         return _first((found.cached < 1, "nothing_reused"), (found.restored_bytes > 0, "bytes_copied"), _sum(found))
-    if spec.witness in (Witness.COPIED, Witness.RESIDENT):
+    if spec.witness in _COPIES:
+        from_disk = spec.witness is Witness.DISK
         return _first(
             (found.cached < 1, "nothing_reused"),
             (found.restored_bytes < 1, "no_bytes_copied"),
             _sum(found),
             (found.restored_at not in (found.cached, -1), "other_position"),
+            (from_disk and found.disk_bytes < 1, "not_from_disk"),
+            (from_disk and not _fresh_process(view, found), "same_process"),
         )
     return "no_such_witness"
 
 
 def restored_look_needed(spec: CheckSpec) -> bool:
     """Tell whether the witness wants a look right after the restore."""
-    return spec.witness in (Witness.COPIED, Witness.RESIDENT)
+    return spec.witness in _COPIES
+
+
+def _fresh_process(view: CellView, found: Account) -> bool:
+    """Tell whether the step ran in a process that a restart before it began, and that no earlier step ran in."""
+    arm = view.arm(found.at.arm)
+    steps = [] if arm is None else list(arm.steps)
+    before = steps[: [step.label for step in steps].index(found.at.label)] if steps else []
+    restarts = [number for number, step in enumerate(before) if step.kind is StepKind.RESTART]
+    if not restarts or not found.process:
+        return False
+    record = view.record(PointRef(arm=found.at.arm, label=before[restarts[-1]].label))
+    earlier = [view.turn(PointRef(arm=found.at.arm, label=step.label)) for step in before[: restarts[-1]]]
+    fresh = record is not None and record.ended == "done" and record.detail.get("process") == found.process
+    return fresh and all(turn is None or turn.process != found.process for turn in earlier)
 
 
 def _none(view: CellView, ref: PointRef, found: Account) -> str:
@@ -104,6 +126,8 @@ def _turn_account(view: CellView, at: PointRef, turn: Turn, resumed: Turn | None
         forwarded=turn.prefilled + (resumed.prefilled if resumed is not None else 0),
         demanded=step.until or 0 if stopped else turn.prompt_tokens,
         restored_at=look.position if look is not None else -1,
+        disk_bytes=turn.disk_bytes,
+        process=turn.process,
     )
 
 

@@ -10,8 +10,8 @@ from harness.gating.sight import Sight
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, Step, StepKind
 from harness.model.values import Phase, Witness
 
-_BEGINS: Final = (StepKind.RUN, StepKind.RESTORE)
-_COPIED: Final = (Witness.COPIED, Witness.RESIDENT)
+_BEGINS: Final = (StepKind.RUN, StepKind.RESTORE, StepKind.IMPORT)
+_COPIED: Final = (Witness.COPIED, Witness.RESIDENT, Witness.DISK)
 _SEES_PARTS: Final = ("parts", "image")
 
 
@@ -24,6 +24,8 @@ class _Account(NamedTuple):
     forwarded: int
     demanded: int
     """Tokens that were either reused or forwarded, if the counts are right."""
+    from_disk: int = 0
+    """Bytes that came from the disk tier."""
 
 
 def check(subject: Subject) -> Problems:
@@ -51,7 +53,7 @@ def _fault(sight: Sight, plan: CellPlan, spec: CheckSpec, ref: PointRef) -> str:
     if account.cached + account.forwarded != account.demanded:
         return f"{account.cached} tokens reused and {account.forwarded} forwarded do not make {account.demanded}"
     if spec.witness in _COPIED:
-        return _not_copied(sight, plan, ref, account)
+        return _not_copied(sight, plan, ref, account, from_disk=spec.witness is Witness.DISK)
     if spec.witness is Witness.LIVE:
         return "" if account.cached and not account.restored else "the live session did not go on"
     if spec.witness is Witness.REFUSED:
@@ -61,7 +63,7 @@ def _fault(sight: Sight, plan: CellPlan, spec: CheckSpec, ref: PointRef) -> str:
     return ""
 
 
-def _not_copied(sight: Sight, plan: CellPlan, ref: PointRef, account: _Account) -> str:
+def _not_copied(sight: Sight, plan: CellPlan, ref: PointRef, account: _Account, *, from_disk: bool) -> str:
     if not account.cached:
         return "no token was restored"
     if not account.restored:
@@ -70,6 +72,8 @@ def _not_copied(sight: Sight, plan: CellPlan, ref: PointRef, account: _Account) 
     restored = [look for look in looks if look.phase is Phase.RESTORED]
     if sight.grade in _SEES_PARTS and not restored:
         return "nobody looked right after the restore"
+    if from_disk and not account.from_disk:
+        return "no byte came from the disk"
     if any(look.position != account.cached for look in restored):
         return f"{account.cached} tokens were restored, and the look is at {restored[0].position}"
     return ""
@@ -93,7 +97,7 @@ def _begun(sight: Sight, plan: CellPlan, ref: PointRef, steps: Sequence[Step]) -
 
 def _account(sight: Sight, plan: CellPlan, ref: PointRef, begun: Step, own: Step) -> _Account | None:
     key = (plan.id, ref.arm, begun.label)
-    if begun.kind is StepKind.RESTORE:
+    if begun.kind in (StepKind.RESTORE, StepKind.IMPORT):
         record = sight.steps.get(key)
         if record is None or record.ended != "done":
             return None
@@ -105,7 +109,7 @@ def _account(sight: Sight, plan: CellPlan, ref: PointRef, begun: Step, own: Step
     resumed = more is not None and own.kind is StepKind.RESUME and begun.until is not None
     forwarded = turn.prefilled + (more.prefilled if more is not None and resumed else 0)
     demanded = turn.prompt_tokens if resumed or begun.until is None else begun.until
-    return _Account(begun.label, turn.cached, turn.restored_bytes, forwarded, demanded)
+    return _Account(begun.label, turn.cached, turn.restored_bytes, forwarded, demanded, turn.disk_bytes)
 
 
 RULE = Rule(

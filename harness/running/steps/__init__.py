@@ -7,7 +7,7 @@ from typing import Final
 
 from harness.model.scenario import Step, StepKind
 from harness.running.arms import ArmRun
-from harness.running.steps import corrupting, looking, snapshots, stores, turns
+from harness.running.steps import corrupting, images, looking, restarts, snapshots, stores, turns
 
 RUNNERS: Final[Mapping[StepKind, Callable[[ArmRun, Step], None]]] = {
     StepKind.RUN: turns.run,
@@ -22,6 +22,14 @@ RUNNERS: Final[Mapping[StepKind, Callable[[ArmRun, Step], None]]] = {
     StepKind.STORE: stores.store,
     StepKind.EVICT: stores.evict,
     StepKind.BUDGET: stores.budget,
+    StepKind.PRESSURE: stores.pressure,
     StepKind.CORRUPT: corrupting.corrupt,
+    StepKind.CANCEL: turns.cancel,
+    StepKind.EXPORT: images.export_image,
+    StepKind.IMPORT: images.import_image,
+    StepKind.ALTER: images.alter,
+    StepKind.RESTART: restarts.restart,
+    StepKind.RIVAL: restarts.rival,
+    StepKind.SPOIL: restarts.spoil,
 }
 """Every step kind to the function that runs it."""

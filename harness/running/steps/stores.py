@@ -1,4 +1,4 @@
-"""The steps on the snapshot store: ``store``, ``evict`` and ``budget``."""
+"""The steps on the snapshot store: ``store``, ``evict``, ``budget`` and ``pressure``."""
 
 from __future__ import annotations
 
@@ -48,13 +48,29 @@ def budget(arm: ArmRun, step: Step) -> None:
         EngineError: The engine refused or failed, or that earlier step saw nothing.
     """
     arm.require(Capability.EVICT)
-    wanted = {name: int(step.budget[name]) for name in ("bytes", "entries") if name in step.budget}
-    if "of" in step.budget:
-        wanted["bytes"] = int(step.budget["times"]) * _held(arm, str(step.budget["of"])) + int(
-            step.budget.get("plus", 0)
-        )
+    wanted = _wanted(arm, step)
     arm.engine.set_budget(wanted)
     arm.done(step, wanted)
+
+
+def pressure(arm: ArmRun, step: Step) -> None:
+    """Ask the store to give bytes back.
+
+    Raises:
+        EngineError: The engine refused or failed, or an earlier step that the bytes refer to saw nothing.
+    """
+    arm.require(Capability.EVICT)
+    need = _wanted(arm, step)["bytes"]
+    arm.done(step, {"need": need, "freed": arm.engine.release(need)})
+
+
+def _wanted(arm: ArmRun, step: Step) -> dict[str, int]:
+    """Return the bytes and entries that a step names, as they are or as a multiple of what was seen earlier."""
+    wanted = {name: int(step.budget[name]) for name in ("bytes", "entries") if name in step.budget}
+    if "of" in step.budget:
+        held = _held(arm, str(step.budget["of"]))
+        wanted["bytes"] = max(0, int(step.budget["times"]) * held + int(step.budget.get("plus", 0)))
+    return wanted
 
 
 def _held(arm: ArmRun, reference: str) -> int:

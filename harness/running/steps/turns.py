@@ -1,4 +1,4 @@
-"""The steps that forward tokens: ``run``, ``resume``, ``extend`` and ``decode``.
+"""The steps that forward tokens: ``run``, ``resume``, ``extend`` and ``decode``; and ``cancel``, which ends them.
 
 The looks of a turn, in order: right after a restore, before anything else runs; in reference arms at every chunk
 boundary; after the last prompt token, when the turn has ended; after the last decoded token. Times are those of the
@@ -7,7 +7,8 @@ engine calls alone, taken in the child.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from harness.deriving.prompts import prompt_digest
@@ -31,6 +32,8 @@ class _Taken:
     """Of the decode, until its first token."""
     prefilled: int = 0
     tokens: Sequence[int] = ()
+    finish: str = ""
+    """Why the turn ended; empty: it is open."""
 
     @property
     def first_token_ns(self) -> int:
@@ -55,9 +58,10 @@ def run(arm: ArmRun, step: Step) -> None:
     taken = _Taken(begin_ns=begun.ns)
     if step.until is not None:
         _prefill(arm, step, session, taken, step.until)
+        _write(arm, step, begun.value, len(tokens), tokens, taken)
     else:
-        _finish(arm, step, session, taken)
-    _write(arm, step, begun.value, len(tokens), tokens, taken)
+        with _written(arm, step, begun.value, len(tokens), tokens, taken):
+            _finish(arm, step, session, taken)
 
 
 def resume(arm: ArmRun, step: Step) -> None:
@@ -69,9 +73,9 @@ def resume(arm: ArmRun, step: Step) -> None:
     session, taken = arm.session(step), _Taken()
     if session.position >= len(session.prompt):
         raise RefusedError(RefusalCode.STATE, "no turn is open")
-    _finish(arm, step, session, taken)
     nothing = Begun(cached=0, restored_bytes=0, schedule=session.schedule)
-    _write(arm, step, nothing, len(session.prompt), session.prompt, taken)
+    with _written(arm, step, nothing, len(session.prompt), session.prompt, taken):
+        _finish(arm, step, session, taken)
 
 
 def extend(arm: ArmRun, step: Step) -> None:
@@ -86,8 +90,8 @@ def extend(arm: ArmRun, step: Step) -> None:
     session.caching = step.cache
     session.prompt, session.schedule, session.position = tokens, begun.value.schedule, begun.value.cached
     taken = _Taken(begin_ns=begun.ns)
-    _finish(arm, step, session, taken)
-    _write(arm, step, begun.value, begun.value.cached + len(tokens), tokens, taken)
+    with _written(arm, step, begun.value, begun.value.cached + len(tokens), tokens, taken):
+        _finish(arm, step, session, taken)
 
 
 def decode(arm: ArmRun, step: Step) -> None:
@@ -98,7 +102,20 @@ def decode(arm: ArmRun, step: Step) -> None:
     """
     session, taken = arm.session(step), _Taken()
     _decode(arm, step, session, taken)
-    arm.done(step, {"decoded": len(taken.tokens), "decode_ns": taken.decode_ns})
+    arm.done(step, {"decoded": len(taken.tokens), "decode_ns": taken.decode_ns, "finish": taken.finish})
+
+
+def cancel(arm: ArmRun, step: Step) -> None:
+    """Cancel what a session is doing.
+
+    Raises:
+        EngineError: The engine refused or failed.
+    """
+    arm.require(Capability.CANCEL)
+    session = arm.session(step)
+    taken = session.remote.cancel()
+    session.prompt, session.schedule = (), ()
+    arm.done(step, {"position": session.position, "cancel_ns": taken.ns})
 
 
 def _finish(arm: ArmRun, step: Step, session: ArmSession, taken: _Taken) -> None:
@@ -107,8 +124,11 @@ def _finish(arm: ArmRun, step: Step, session: ArmSession, taken: _Taken) -> None
     _prefill(arm, step, session, taken, end)
     _end_turn(step, session, taken)
     arm.look(step.session, step.label, Phase.PREFILLED)
+    taken.finish = "error"
     if step.decode:
         _decode(arm, step, session, taken)
+    else:
+        taken.finish = "length"
 
 
 def _prefill(arm: ArmRun, step: Step, session: ArmSession, taken: _Taken, upto: int) -> None:
@@ -132,9 +152,37 @@ def _end_turn(step: Step, session: ArmSession, taken: _Taken) -> None:
 def _decode(arm: ArmRun, step: Step, session: ArmSession, taken: _Taken) -> None:
     if step.sampler:
         arm.require(Capability.SAMPLING)
-    decoded = session.remote.decode(step.decode, step.sampler)
+    if step.cancel_after:
+        arm.require(Capability.CANCEL)
+    stop = _stop_token(arm, step)
+    decoded = session.remote.decode(step.decode, step.sampler, stop=stop, cancel_after=step.cancel_after)
     taken.tokens, taken.decode_ns, taken.first_ns = decoded.value.tokens, decoded.ns, decoded.value.first_ns
+    taken.finish = decoded.value.finish
+    arm.cell.decoded.setdefault((arm.arm.id, step.label), tuple(taken.tokens))
     arm.look(step.session, step.label, Phase.END, taken.tokens)
+
+
+def _stop_token(arm: ArmRun, step: Step) -> int:
+    """Return the token that ends a decode; -1: none does."""
+    if "of" not in step.stop:
+        return int(step.stop.get("token", -1))
+    name, _, label = str(step.stop["of"]).partition(".")
+    tokens, index = arm.cell.decoded.get((name, label), ()), int(step.stop["index"])
+    if index >= len(tokens):
+        raise RefusedError(RefusalCode.MISSING, f"{name}.{label} decoded no token {index}")
+    return tokens[index]
+
+
+@contextmanager
+def _written(arm: ArmRun, step: Step, begun: Begun, total: int, tokens: Sequence[int], taken: _Taken) -> Iterator[None]:
+    """Write a turn down when it is over, also one whose decode the engine refused after the whole prompt was there."""
+    try:
+        yield
+    except RefusedError:
+        if taken.finish == "error":
+            _write(arm, step, begun, total, tokens, taken)
+        raise
+    _write(arm, step, begun, total, tokens, taken)
 
 
 def _write(arm: ArmRun, step: Step, begun: Begun, total: int, tokens: Sequence[int], taken: _Taken) -> None:
@@ -156,6 +204,9 @@ def _write(arm: ArmRun, step: Step, begun: Begun, total: int, tokens: Sequence[i
             commit_ns=taken.commit_ns,
             decode_ns=taken.decode_ns,
             first_token_ns=taken.first_token_ns,
+            finish=taken.finish,
+            process=arm.cell.host.children,
+            disk_bytes=begun.disk_bytes,
             t_ns=recorder.now(),
         )
     )
