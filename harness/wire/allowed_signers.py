@@ -22,6 +22,7 @@ from calendar import timegm
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NoReturn
 
 from harness.errors import InvalidDocumentError
@@ -177,6 +178,7 @@ def read_key(text: str, where: str) -> bytes:
     return key
 
 
+@lru_cache(maxsize=256)
 def matches(name: str, patterns: str) -> bool:
     """Tell whether a list of patterns takes a name in: ``*`` and ``?``, and ``!`` before one that must not match."""
     found = False

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -35,12 +35,10 @@ _YES, _NO = b"\x01", b"\x00"
 
 def is_valid(check: Check) -> bool:
     """Tell whether a signature fits its key and message."""
-    from cryptography.exceptions import InvalidSignature
-
     public_key, signature, message = check
     try:
         _public_key(public_key).verify(signature, message)
-    except (InvalidSignature, ValueError):
+    except _refusals():
         return False
     return True
 
@@ -101,6 +99,13 @@ def _processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@cache
+def _refusals() -> tuple[type[Exception], ...]:
+    from cryptography.exceptions import InvalidSignature
+
+    return (InvalidSignature, ValueError)
 
 
 @lru_cache(maxsize=256)
