@@ -63,6 +63,11 @@ class DraftState:
         self.seed.fill_(NO_TOKEN)
         self.set_word("depth", min(_FIRST_DEPTH, self.max_depth))
 
+    def void(self) -> None:
+        """No logits are pending: nothing is drafted and no token is next."""
+        self.set_drafts(())
+        self.seed.fill_(NO_TOKEN)
+
     # -- labels --------------------------------------------------------------------------------
 
     def fixed_parts(self) -> list[FixedPart]:

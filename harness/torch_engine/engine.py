@@ -7,6 +7,7 @@ primitives through the class attributes; nothing else constructs them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -73,7 +74,8 @@ class TorchEngine:
 
         Args:
             overrides: fields of `SessionOptions`: ``chunk``, ``namespace``, ``route``, ``turns``,
-                ``turn_token``, ``owed``, ``draft_depth``, ``draft_force``.
+                ``turn_token``, ``owed``, ``live``, ``resident``, ``pin``,
+                ``draft_depth``, ``draft_force``.
 
         Raises:
             OptionError: an unknown override or a value out of range.
@@ -173,7 +175,7 @@ class TorchEngine:
     @property
     def handle_bytes(self) -> int:
         """Bytes held by handles that were not dropped."""
-        return sum(h.saved.snapshot.nbytes for h in self._handles if h.saved is not None)
+        return sum(h.saved.nbytes for h in self._handles if h.saved is not None)
 
     def corrupt_handle(self, handle: SessionHandle, part_name: str, byte_offset: int, xor_mask: int) -> None:
         """Flip bits of one stored byte of a handle, a negative control.
@@ -184,4 +186,4 @@ class TorchEngine:
         """
         saved = handle.open()
         changed = corrupted(saved.snapshot, part_name, byte_offset, xor_mask)
-        handle.saved = SavedSession(snapshot=changed, identity=saved.identity, prompt=saved.prompt)
+        handle.saved = replace(saved, snapshot=changed)

@@ -24,6 +24,13 @@ class SavedSession:
     """The identity fields of the session that it was taken of."""
     prompt: tuple[int, ...]
     """The prompt that was begun, of which a part may still be owed."""
+    pin: SavedSession | None = None
+    """The pinned prefix, if there is one: a bare state, whose ``prompt`` is its tokens."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes kept, those of the pin included."""
+        return self.snapshot.nbytes + (0 if self.pin is None else self.pin.nbytes)
 
 
 @dataclass(slots=True, eq=False)

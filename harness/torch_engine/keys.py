@@ -41,6 +41,8 @@ class Schedule:
     """Every multiple of it is a cut."""
     turn_token: int | None = None
     """A cut also follows each occurrence of this token, if set."""
+    pin: int = 0
+    """One more cut, after this many tokens; 0 for none."""
 
     def boundaries(self, prompt: Tokens, after: int, up_to: int) -> tuple[int, ...]:
         """Cuts in (after, up_to], ascending, each once; none past the prompt's end.
@@ -56,6 +58,8 @@ class Schedule:
             low = max(after, 0)
             ends = np.flatnonzero(np.asarray(prompt[low:end]) == self.turn_token)
             cuts.update((ends + (low + 1)).tolist())
+        if max(after, 0) < self.pin <= end:
+            cuts.add(self.pin)
         return tuple(sorted(cuts))
 
 

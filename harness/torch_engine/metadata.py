@@ -5,7 +5,8 @@ lengths. Flags: bit 0 the logits are those after the last token, bit 1 the sampl
 bit 2 the last token has been sampled but not forwarded: it is the history's last, above the position.
 Lengths of an attention layer are K/V rows, raw index rows and pooled index rows; of the others,
 tokens seen and two zeros. Route ``mtp`` has two more entries after the layers: the draft head with
-lengths like an attention layer, and the drafter with depth, rounds and pending drafts.
+lengths like an attention layer, and the drafter with depth, rounds and pending drafts. A pinned prefix
+is one entry more, the last: its tokens and two zeros.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from harness.torch_engine.errors import MetadataError
 
 VERSION = 1
-KIND_CODES = {"delta": 1, "attention": 2, "sliding": 3, "draft": 4, "drafter": 5}
+KIND_CODES = {"delta": 1, "attention": 2, "sliding": 3, "draft": 4, "drafter": 5, "pin": 6}
 _HEAD = 5
 _PER_LAYER = 4
 
@@ -37,12 +38,15 @@ class Metadata:
     """Kind code and three lengths of every layer, and of the draft head and the drafter where there is one."""
     owed: bool = False
     """Whether the last token of the history has still to be forwarded."""
+    pinned: int = 0
+    """Tokens of the pinned prefix, 0 for none."""
 
     def encode(self) -> bytes:
         """The words as bytes."""
         flags = int(self.logits_valid) | int(self.sampler_valid) << 1 | int(self.owed) << 2
-        head = (VERSION, self.position, flags, self.decoded, len(self.layers))
-        words = (*head, *(word for layer in self.layers for word in layer))
+        pin = ((KIND_CODES["pin"], self.pinned, 0, 0),) if self.pinned else ()
+        head = (VERSION, self.position, flags, self.decoded, len(self.layers) + len(pin))
+        words = (*head, *(word for layer in (*self.layers, *pin) for word in layer))
         return struct.pack(f"<{len(words)}Q", *words)
 
 
@@ -64,6 +68,9 @@ def decode_metadata(raw: bytes) -> Metadata:
         raise MetadataError(f"metadata: expected {count} layers, found {len(words)} words")
     body = words[_HEAD:]
     layers = tuple((body[i], body[i + 1], body[i + 2], body[i + 3]) for i in range(0, len(body), _PER_LAYER))
+    pinned = 0
+    if layers and layers[-1][0] == KIND_CODES["pin"]:
+        pinned, layers = layers[-1][1], layers[:-1]
     return Metadata(
         position=position,
         logits_valid=bool(flags & 1),
@@ -71,4 +78,5 @@ def decode_metadata(raw: bytes) -> Metadata:
         decoded=decoded,
         layers=layers,
         owed=bool(flags & 4),
+        pinned=pinned,
     )

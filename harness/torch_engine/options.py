@@ -86,6 +86,12 @@ class SessionOptions:
     """The token that ends a turn; needed where ``turns`` is set."""
     owed: bool = False
     """Whether `decode` leaves the forward of its last token to the next call."""
+    live: bool = False
+    """Whether a prompt that extends the live state continues it without a restore."""
+    resident: bool = False
+    """Whether the deepest cut of the last turn can be gone back to without copying rows."""
+    pin: int = 0
+    """Tokens of a prefix that is pinned when a prompt first passes it, and cut there; 0 for none."""
     draft_depth: int = 4
     """Most tokens drafted at a time on route ``mtp``; the depth adapts below it."""
     draft_force: str = ""
@@ -101,6 +107,7 @@ class SessionOptions:
         check_chunk(self.chunk)
         if self.route not in ROUTES:
             raise UnsupportedError(f"route: expected one of {ROUTES}, found {self.route!r}")
+        _at_least("pin", self.pin, 0)
         if not 1 <= self.draft_depth <= MAX_DRAFT_DEPTH:
             raise OptionError(f"draft_depth: expected 1..{MAX_DRAFT_DEPTH}, found {self.draft_depth}")
         if self.draft_force not in (DRAFT_FORCES if self.route == "mtp" else ("",)):
@@ -119,6 +126,8 @@ class SessionOptions:
         }
         if self.owed:
             about["owed"] = True
+        if self.pin:
+            about["pin"] = self.pin
         if self.route == "mtp":
             about |= {"draft_depth": self.draft_depth, "draft_force": self.draft_force}
         return about

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from harness.torch_engine.continuing import Continuation
 from harness.torch_engine.errors import CapacityError, MetadataError, SessionStateError, TorchEngineError
 from harness.torch_engine.metadata import decode_metadata
 from harness.torch_engine.options import SessionOptions
@@ -32,6 +33,7 @@ class TorchSession(SessionState):
 
     def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
         super().__init__(engine, options)
+        self.continuing = Continuation(self)
         self.speculator: Speculator | None = None
         """Drafts and verifies on route ``mtp``; None on route ``ar``."""
         if options.route == "mtp":
@@ -42,6 +44,8 @@ class TorchSession(SessionState):
 
     def begin(self, prompt: Sequence[int], use_cache: bool) -> int:  # noqa: FBT001 - the seam's signature
         """Start a prompt: reset, or restore the deepest cached prefix of it.
+
+        With the session's options ``live`` and ``resident`` it may also go on from what is there.
 
         Args:
             prompt: token ids; at least the last one is always forwarded.
@@ -59,10 +63,26 @@ class TorchSession(SessionState):
         tokens = self._checked(prompt)
         if len(tokens) > self.buffers.capacity:
             raise CapacityError(f"prompt: expected at most {self.buffers.capacity} tokens, found {len(tokens)}")
-        self.reset()
+        continued = self.continuing.begin(tokens) if use_cache and self.cache.enabled else 0
+        return continued or self._begin_anew(tokens, use_cache=use_cache)
+
+    def _begin_anew(self, tokens: npt.NDArray[np.int32], *, use_cache: bool) -> int:
+        """Begin a prompt on a reset session, whatever is pinned."""
+        pinned, self.pinned = self.pinned, None
+        try:
+            self.reset()
+            self.arm(tokens, use_cache=use_cache)
+            cached = self._restore_prefix() if use_cache else 0
+        finally:
+            self.pinned = pinned
+        if cached and self._armed:
+            self.continuing.at_boundary(cached)
+        return cached
+
+    def arm(self, tokens: npt.NDArray[np.int32], *, use_cache: bool) -> None:
+        """Take over a prompt (n,); its cuts are captured if ``use_cache`` and the cache can hold anything."""
         self._prompt = tokens
         self._armed = use_cache and self.cache.enabled
-        return self._restore_prefix() if use_cache else 0
 
     def boundaries(self) -> tuple[int, ...]:
         """Where the prompt is cut: ascending positions in (0, its length], the same hit or miss."""
@@ -84,6 +104,8 @@ class TorchSession(SessionState):
             if self.position < stop <= upto:
                 self.forward(self._prompt[self.position : stop], last=stop == len(self._prompt))
                 self.at_boundary(stop)
+                if stop == self.options.pin and self.pinned is None:
+                    self.pin(stop)
 
     def at_boundary(self, position: int) -> None:
         """Capture a pending snapshot if this cut lies strictly inside the prompt.
@@ -96,9 +118,11 @@ class TorchSession(SessionState):
             self.owners_agree("capture")
             layout, meta = self.layout("prefix"), self.metadata()
             self.cache.capture(self.turn, self._prompt, position, layout, meta)
+            self.continuing.at_boundary(position)
 
     def commit(self) -> int:
         """Publish this turn's captures; the number published."""
+        self.continuing.commit()
         return self.cache.commit(self.turn)
 
     def extend(self, tokens: Sequence[int]) -> None:

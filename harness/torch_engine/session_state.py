@@ -14,7 +14,14 @@ import numpy.typing as npt
 from torch import Tensor
 
 from harness.torch_engine.buffers import Scope, SessionBuffers
-from harness.torch_engine.errors import CapacityError, OptionError, SessionStateError
+from harness.torch_engine.continuing import Continuation
+from harness.torch_engine.errors import (
+    CapacityError,
+    MetadataError,
+    OptionError,
+    SessionStateError,
+    UnsupportedError,
+)
 from harness.torch_engine.handles import SavedSession, SessionHandle, check_identity
 from harness.torch_engine.keys import Schedule, encode_domain
 from harness.torch_engine.metadata import Metadata, decode_metadata
@@ -33,6 +40,9 @@ NO_TOKENS = np.zeros(0, dtype=np.int32)
 class SessionState:
     """State of a session, and how it is saved and put back whole."""
 
+    continuing: Continuation
+    """What may be gone on with without a restore of rows."""
+
     def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
         self.engine = engine
         self.options = options
@@ -41,11 +51,13 @@ class SessionState:
         self.snapshotter = engine.snapshotter
         self.identity = engine.session_identity(options)
         token = options.turn_token if options.turns else None
-        self.schedule = Schedule(chunk=options.chunk, turn_token=token)
+        self.schedule = Schedule(chunk=options.chunk, turn_token=token, pin=options.pin)
         self.turn = self.cache.open_turn(encode_domain(self.identity), self.schedule)
         self._buffers: SessionBuffers | None = engine.new_buffers()
         self._prompt = NO_TOKENS
         self._armed = False
+        self.pinned: SavedSession | None = None
+        """The prefix that a reset returns to: a bare state whose ``prompt`` is its tokens."""
         self.doing = ""
         """The call in progress: ``prefill``, ``decode``, ``verify``, or empty."""
         self.position = 0
@@ -76,8 +88,14 @@ class SessionState:
             decoded=self.decoded,
             layers=self.buffers.lengths(),
             owed=self.owed,
+            pinned=0 if self.pinned is None else len(self.pinned.prompt),
         )
         return meta.encode()
+
+    @property
+    def prompt(self) -> npt.NDArray[np.int32]:
+        """The prompt (n,) that was begun."""
+        return self._prompt
 
     def history(self) -> list[int]:
         """All tokens so far: the forwarded ones, then the owed one if there is one."""
@@ -141,28 +159,72 @@ class SessionState:
     # -- beginning and ending ------------------------------------------------------------------
 
     def reset(self) -> None:
-        """Forget prompt and state; pending captures are dropped.
+        """Forget prompt and state, down to the pinned prefix; pending captures are dropped.
 
         Raises:
             SessionStateError: a prefill, decode or verify is in progress.
         """
         self.idle("reset")
         self.abandon()
+        self.continuing.drop()
         self.buffers.reset()
         self._prompt = NO_TOKENS
         self.position = self.decoded = 0
         self.logits_valid = self.owed = False
+        if self.pinned is not None:
+            self._return_to(self.pinned)
 
     def abandon(self) -> int:
         """Drop this turn's captures and take no more; the number dropped."""
         self._armed = False
+        self.continuing.abandon()
         return self.cache.abandon(self.turn)
 
     def close(self) -> None:
         """Drop pending captures and free the buffers; closing twice is allowed."""
         self._armed = False
         self.cache.close_turn(self.turn)
-        self._buffers = None
+        self._buffers = self.pinned = None
+
+    # -- a pinned prefix -----------------------------------------------------------------------
+
+    def pin(self, count: int) -> None:
+        """Pin the first ``count`` tokens: from now on a reset returns to them. A pin is copied, not shared.
+
+        Raises:
+            OptionError: fewer than 1 token, or more than are forwarded.
+            UnsupportedError: fewer than are forwarded, where state is overwritten in place.
+            BudgetError: explicit snapshots would hold more than their budget.
+            SessionStateError: a call is in progress.
+        """
+        self.idle("pin")
+        if not 1 <= count <= self.position:
+            raise OptionError(f"pin: expected 1..{self.position} tokens, found {count}")
+        lengths = self.buffers.lengths() if count == self.position else self.buffers.lengths_at(count)
+        layout = self.buffers.layout("prefix", lengths)
+        if count < self.position and layout.fixed:
+            raise UnsupportedError(f"pin: expected all {self.position} tokens of this architecture, found {count}")
+        bare = Metadata(position=count, logits_valid=False, sampler_valid=False, decoded=0, layers=lengths)
+        meta, starts = bare.encode(), self.snapshotter.starts(layout, None)
+        self.engine.admit(self.snapshotter.size(layout, starts, meta))
+        self.pinned = SavedSession(
+            snapshot=self.snapshotter.capture(layout, meta, starts),
+            identity=self.identity,
+            prompt=tuple(self.history()[:count]),
+        )
+
+    def unpin(self) -> None:
+        """Forget the pin; the state stays as it is."""
+        self.pinned = None
+
+    def _return_to(self, pinned: SavedSession) -> None:
+        """Become the pinned prefix, on top of a reset."""
+        meta = decode_metadata(pinned.snapshot.meta)
+        self.snapshotter.restore([pinned.snapshot], self.buffers.layout("prefix", meta.layers))
+        self.buffers.remember(np.asarray(pinned.prompt, dtype=np.int32))
+        self.take_over(meta)
+        if self.buffers.draft is not None:
+            self.buffers.draft.void()
 
     # -- explicit snapshots --------------------------------------------------------------------
 
@@ -182,6 +244,7 @@ class SessionState:
             snapshot=self.snapshotter.capture(layout, self.metadata(), starts),
             identity=self.identity,
             prompt=tuple(self._prompt.tolist()),
+            pin=self.pinned,
         )
         return self.engine.keep(saved)
 
@@ -201,7 +264,10 @@ class SessionState:
         saved = handle.open()
         check_identity(saved.identity, self.identity)
         meta, layout = self._destination(saved.snapshot.meta)
+        if meta.pinned != (0 if saved.pin is None else len(saved.pin.prompt)):
+            raise MetadataError(f"metadata: expected the pin of the handle, found one of {meta.pinned} tokens")
         self.restore_parts(saved, layout)
+        self.pinned = saved.pin
         self._become(meta, np.asarray(saved.prompt, dtype=np.int32))
 
     def adopt(self, meta: bytes, parts: Mapping[str, Buffer], prompt: Sequence[int] = ()) -> None:
@@ -217,23 +283,32 @@ class SessionState:
         Raises:
             MetadataError: part 0 is unreadable or contradicts itself.
             LayoutError: a part is missing, unknown, or of another size.
+            UnsupportedError: a prefix is pinned below the position, where state is overwritten in place.
             SessionStateError: a call is in progress.
         """
         self.idle("adopt")
         tokens = self._checked(prompt)
         decoded, layout = self._destination(meta)
+        if decoded.pinned and self.buffers.layout("prefix").fixed:
+            raise UnsupportedError("adopt: expected no pin where state is overwritten in place, found one")
         load_bytes(layout, parts)
+        self.pinned = None
         self._become(decoded, tokens)
+        if decoded.pinned:
+            self.pin(decoded.pinned)
 
     def _destination(self, meta: bytes) -> tuple[Metadata, StateLayout]:
         """Part 0 decoded, and the live buffers with the row counts that it says."""
         decoded = decode_metadata(meta)
         self.buffers.check_lengths(decoded, decoded.position)
+        if decoded.pinned > decoded.position:
+            raise MetadataError(f"metadata: expected a pin of at most {decoded.position}, found {decoded.pinned}")
         return decoded, self.buffers.layout("session", decoded.layers, decoded.position + decoded.owed)
 
     def _become(self, meta: Metadata, prompt: npt.NDArray[np.int32]) -> None:
         """Drop this turn and take over, once the bytes are in place."""
         self.abandon()
+        self.continuing.drop()
         self._prompt = prompt
         self.take_over(meta)
 

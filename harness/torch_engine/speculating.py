@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from harness.torch_engine.buffers import Lengths, SessionBuffers
-from harness.torch_engine.draft_state import NO_TOKEN, DraftState
+from harness.torch_engine.draft_state import DraftState
 from harness.torch_engine.models.draft import DraftHead
 from harness.torch_engine.sampling import Greedy, Sampler, SamplerState
 from harness.torch_engine.settings import use_threads
@@ -105,8 +105,9 @@ class Speculator:
 
     def forwarded(self, *, last: bool) -> None:
         """A span of a prompt has been forwarded: pending drafts are void."""
-        self.state.set_drafts(())
-        self.state.seed.fill_(best(self.buffers.logits) if last else NO_TOKEN)
+        self.state.void()
+        if last:
+            self.state.seed.fill_(best(self.buffers.logits))
 
     # -- decoding ------------------------------------------------------------------------------
 

@@ -1,0 +1,149 @@
+"""Beginning a prompt on what a session still has: its live state, or the live rows of a prefix.
+
+- **Live**: the prompt strictly extends all that the session has forwarded or owes, and the turn before was
+  committed. Nothing is copied and nothing is forgotten; the turn continues this session, not a cold run, so
+  it captures nothing.
+- **Resident**: the session still has the rows of a prefix, and a copy of what is overwritten in place was
+  kept at its deepest cut. Only that copy is put back, so it works past the cache's budget.
+
+Both are exact only for the session's own buffers, so neither outlives a reset or a restore.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.torch_engine.errors import TorchEngineError
+from harness.torch_engine.keys import Tokens
+from harness.torch_engine.snapshot import Snapshot
+from harness.torch_engine.state import StateLayout
+
+if TYPE_CHECKING:
+    from harness.torch_engine.session import TorchSession
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """A prefix whose rows lie in the session's buffers."""
+
+    tokens: npt.NDArray[np.int32]
+    """The prefix."""
+    fixed: Snapshot
+    """Its fixed parts, without rows; part 0 with them."""
+
+
+class Continuation:
+    """What one session may continue without a restore of rows."""
+
+    def __init__(self, session: TorchSession) -> None:
+        self.session = session
+        self.live = False
+        """Whether the state is that of a committed turn and what was decoded after it."""
+        self.resident: Resident | None = None
+        """The prefix that can be gone back to."""
+        self.pending: Resident | None = None
+        """The one of the turn that is open."""
+
+    def drop(self) -> None:
+        """The live state was reset or replaced: nothing can be continued."""
+        self.live, self.resident, self.pending = False, None, None
+
+    def begin(self, prompt: npt.NDArray[np.int32]) -> int:
+        """Continue what is there, if that brings more than the cache; live before resident before the cache.
+
+        Returns:
+            Tokens that the state stands for, 0 if nothing is continued.
+        """
+        live, resident = self.live_start(prompt), self.resident_start(prompt)
+        if not live and not resident:
+            return 0
+        s = self.session
+        if max(live, resident) < s.cache.plan(s.turn, prompt).boundary:
+            return 0
+        return self.begin_live(prompt) if live >= resident else self.begin_resident(prompt)
+
+    # -- live ----------------------------------------------------------------------------------
+
+    def live_start(self, prompt: Tokens) -> int:
+        """Tokens of the live record if the prompt strictly extends it, else 0."""
+        s = self.session
+        record = s.buffers.history[: s.buffers.history_rows].numpy()
+        if not (s.options.live and self.live) or s.position < len(s.prompt) or len(prompt) <= len(record):
+            return 0
+        return len(record) if starts_with(prompt, record) else 0
+
+    def begin_live(self, prompt: npt.NDArray[np.int32]) -> int:
+        """Go on from the present state, which is not touched but for an owed token's forward."""
+        s = self.session
+        s.abandon()
+        s.settle()
+        s.arm(prompt, use_cache=False)
+        self.live, self.pending = False, None
+        s.cache.count({"live_hits": 1, "live_tokens": s.position})
+        return s.position
+
+    # -- resident ------------------------------------------------------------------------------
+
+    def resident_start(self, prompt: Tokens) -> int:
+        """Tokens of the resident prefix if the prompt strictly extends it, else 0."""
+        if not self.session.options.resident or self.resident is None:
+            return 0
+        tokens = self.resident.tokens
+        return len(tokens) if len(prompt) > len(tokens) and starts_with(prompt, tokens) else 0
+
+    def begin_resident(self, prompt: npt.NDArray[np.int32]) -> int:
+        """Go back to the resident prefix: its fixed parts are copied, its rows declared valid."""
+        s, resident = self.session, self.resident
+        assert resident is not None  # noqa: S101 - resident_start looked
+        s.abandon()
+        self.live, self.pending = False, None
+        try:
+            s.arm(prompt, use_cache=True)
+            s.expect(len(resident.tokens), resident.fixed.meta)
+            copied = s.snapshotter.restore([resident.fixed], self.fixed_layout())
+            self.clear_unsaved()
+            s.finish_restore(resident.fixed.meta)
+        except TorchEngineError:
+            s.reset()
+            raise
+        s.cache.count({"resident_hits": 1, "resident_tokens": s.position, "resident_bytes": copied})
+        return s.position
+
+    def fixed_layout(self) -> StateLayout:
+        """The fixed parts of a boundary snapshot, without rows."""
+        return StateLayout(fixed=self.session.layout("prefix").fixed, rows=())
+
+    def clear_unsaved(self) -> None:
+        """Zero what a boundary snapshot does not hold, as a reset does."""
+        kept = {part.name for part in self.fixed_layout().fixed}
+        for part in self.session.layout("session").fixed:
+            if part.name not in kept:
+                part.tensor.zero_()
+
+    def at_boundary(self, position: int) -> None:
+        """Keep the fixed parts, if this is the deepest cut strictly inside the prompt."""
+        s = self.session
+        if s.options.resident and position == max((c for c in s.boundaries() if c < len(s.prompt)), default=0):
+            layout = self.fixed_layout()
+            fixed = s.snapshotter.capture(layout, s.metadata(), ())
+            self.pending = Resident(tokens=s.prompt[:position].copy(), fixed=fixed)
+
+    # -- the end of a turn ---------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """The turn ended well: its state may be continued, its deepest cut gone back to."""
+        self.live = self.session.position >= len(self.session.prompt)
+        self.resident, self.pending = self.pending or self.resident, None
+
+    def abandon(self) -> None:
+        """The turn did not end well: what it left is not continued."""
+        self.live, self.pending = False, None
+
+
+def starts_with(tokens: Tokens, prefix: npt.NDArray[np.int32]) -> bool:
+    """Whether the tokens begin with a prefix."""
+    return bool(np.array_equal(np.asarray(tokens[: len(prefix)], dtype=np.int32), prefix))
