@@ -89,7 +89,7 @@ def test_kinds_and_ids_choose() -> None:
 
 
 def test_a_mutant_that_does_not_say_what_must_stop_it_is_an_error() -> None:
-    with pytest.raises(UsageError, match="lacks mutant.check"):
+    with pytest.raises(UsageError, match=r"lacks mutant\.check"):
         expected_of("K01.x", {"mutant.fault": "Something.", "mutant.scenario": "A01"})
 
 
