@@ -7,7 +7,7 @@ Fences of a page::
     ```python file=path/to/it.py                   is written to that file (any language)
     ```python file=path/to/it.py after="a line"    is put below the first line that holds these words
 
-Other fences are shown only.
+Other fences are shown only. A block that begins with ``cd`` is left there, as in a terminal.
 """
 
 from __future__ import annotations
@@ -62,12 +62,14 @@ def blocks(page: Path) -> Iterator[Block]:
 
 def follow(page: Path, folder: Path, environment: Mapping[str, str]) -> list[str]:
     """Do what the page says; return what each command printed."""
-    printed = []
+    printed, here = [], folder
     for block in blocks(page):
         if block.file:
             write(block, folder)
         elif block.language == "bash":
-            printed.append(ran(block, folder, environment))
+            printed.append(ran(block, here, environment))
+            first = block.text.splitlines()[0]
+            here = here / first.removeprefix("cd ") if first.startswith("cd ") else here
     return printed
 
 
