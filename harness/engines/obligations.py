@@ -112,6 +112,8 @@ def undisturbed(kit: Kit) -> None:
         _same_life(plain, captured, "with captures {} differs {}; a capture must only read the session")
     if kit.can(Capability.SNAPSHOT):
         _snapshot_reads_only(kit, plain)
+    if kit.can(Capability.IMAGE):
+        _export_reads_only(kit)
 
 
 def _snapshot_reads_only(kit: Kit, plain: Life) -> None:
@@ -125,6 +127,15 @@ def _snapshot_reads_only(kit: Kit, plain: Life) -> None:
             _require(not found, f"snapshot() changed {found} at {end}; it must only read the session")
         tokens = session.decode(len(plain.tokens), {}).value.tokens
     _require(list(tokens) == list(plain.tokens), "tokens after a snapshot differ; it must only read the session")
+
+
+def _export_reads_only(kit: Kit) -> None:
+    with kit.session() as session:
+        kit.live(session)
+        before = session.look(spool=False)
+        session.export_image()
+        found = first_difference(before, session.look(spool=False))
+        _require(not found, f"export_image() changed {found}; it must only read the session")
 
 
 def _snapshot_if_allowed(session: RemoteSession, *, inside: bool) -> None:
@@ -144,6 +155,8 @@ def complete(kit: Kit) -> None:
         _prefix_comes_back(kit, cold)
     if kit.can(Capability.SNAPSHOT):
         _handle_comes_back(kit, cold)
+    if kit.can(Capability.IMAGE):
+        _image_comes_back(kit)
 
 
 def _prefix_comes_back(kit: Kit, cold: Life) -> None:
@@ -190,6 +203,26 @@ def _handle_comes_back(kit: Kit, cold: Life) -> None:
                 "some state is neither in parts() nor in the snapshot",
             )
     _stable([cold.looks["decoded"], at])
+
+
+def _image_comes_back(kit: Kit) -> None:
+    with kit.session() as session:
+        kit.live(session)
+        image, at = session.export_image().value, session.look(spool=False)
+        went_on = session.decode(4, {}).value.tokens
+        end = session.look(spool=False)
+    with kit.session() as other:
+        kit.dirty(other)
+        other.import_image(image)
+        found = first_difference(at, other.look(spool=False))
+        _require(not found, f"import_image() into another engine: {found} is not as it was exported; write it too")
+        tokens = other.decode(4, {}).value.tokens
+        found = first_difference(end, other.look(spool=False)) or ("tokens" if tokens != went_on else "")
+        _require(
+            not found,
+            f"import_image(): all parts are right, and yet {found} differ after four tokens; "
+            "some state is neither in parts() nor in the image",
+        )
 
 
 def _listed(look: Look) -> Sequence[tuple[str, str]]:
@@ -408,6 +441,9 @@ def _forbidden(
         )
     if kit.can(Capability.SNAPSHOT):
         yield "an unknown handle", RefusalCode.MISSING, lambda: session.restore("no-such-handle")
+    if kit.can(Capability.IMAGE):
+        yield "an image with no room", RefusalCode.SHORT_BUFFER, lambda: session.export_image(short_by=1)
+        yield "an image that is none", RefusalCode.FORMAT, lambda: session.import_image(bytes(4096))
     if kit.can(Capability.CORRUPT):
         yield "an unknown part", RefusalCode.MISSING, lambda: session.corrupt("no.such.part", 0, 1)
 
@@ -608,6 +644,26 @@ def _options_work(kit: Kit) -> None:
         _require(2 * CHUNK in found and CHUNK not in found, f"a session of chunk {2 * CHUNK} cuts at {list(found)}")
 
 
+def _image_works(kit: Kit) -> None:
+    with kit.session() as session:
+        kit.live(session)
+        position = session.look(spool=False).position
+        image = session.export_image().value
+        session.reset()
+        begun = session.import_image(image).value
+        _require(begun.cached == position, f"import_image() says {begun.cached} tokens; the image has {position}")
+        _require(begun.restored_bytes, "import_image() says that no byte was copied; count in the copy itself")
+
+
+def _cancel_works(kit: Kit) -> None:
+    with kit.session() as session:
+        life = kit.live(session)
+        session.cancel()
+        _refused("decoding after cancel()", RefusalCode.STATE, lambda: session.decode(1, {}))
+        again = kit.live(session)
+        _require(list(again.tokens) == list(life.tokens), "after cancel() the next prompt gives other tokens")
+
+
 _ABILITIES: Final[Mapping[Capability, Callable[[Kit], None]]] = {
     Capability.PARTS: _parts_work,
     Capability.LOGITS: _logits_work,
@@ -620,6 +676,8 @@ _ABILITIES: Final[Mapping[Capability, Callable[[Kit], None]]] = {
     Capability.EVICT: _evict_works,
     Capability.CORRUPT: _corrupt_works,
     Capability.SESSION_OPTIONS: _options_work,
+    Capability.IMAGE: _image_works,
+    Capability.CANCEL: _cancel_works,
 }
 
 
@@ -651,7 +709,7 @@ def _nothing_pending(kit: Kit, engine: RemoteEngine) -> None:
 
 
 _PARTS: Final = (Capability.PARTS,)
-_SAVES: Final = (Capability.SNAPSHOT, Capability.PREFIX_CACHE)
+_SAVES: Final = (Capability.SNAPSHOT, Capability.PREFIX_CACHE, Capability.IMAGE)
 
 OBLIGATIONS: Final[Sequence[Obligation]] = (
     Obligation(id="identity", text="says who it is, completely, and the same each time", probe=identity),

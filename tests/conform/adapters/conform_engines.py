@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import itertools
 import os
+import struct
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from harness.adapters.starter import StarterAdapter, StarterEngine, StarterSession, State
 from harness.engines.interface import Begun, Identity, Options, StatePart
 from harness.errors import RefusedError
 from harness.model.values import Capability, Observability, RefusalCode
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 class Variant(StarterAdapter):
@@ -293,3 +298,79 @@ class Seals(Variant):
             if getattr(self.engine, "broken", None):
                 raise RefusedError(RefusalCode.FORMAT, "the seal is broken")
             return super().take(saved)
+
+
+class Portable(Variant):
+    """Adds images and cancelling to the starter."""
+
+    def capabilities(self) -> frozenset[Capability]:
+        return super().capabilities() | {Capability.IMAGE, Capability.CANCEL}
+
+    class Session(StarterSession):
+        cancelled = False
+
+        def begin(self, prompt: Sequence[int], *, cache: bool) -> Begun:
+            self.cancelled = False
+            return super().begin(prompt, cache=cache)
+
+        def image(self) -> bytes:
+            state = self.state
+            head = struct.pack("<4sQQ", b"TOY1", state.position, len(state.logits))
+            return head + state.recurrent + state.logits + state.rows
+
+        def image_size(self) -> int:
+            return len(self.image())
+
+        def export_image(self, capacity: int) -> bytes:
+            if capacity < self.image_size():
+                raise RefusedError(RefusalCode.SHORT_BUFFER, f"{self.image_size()} bytes are needed")
+            return self.image()
+
+        def import_image(self, data: Buffer) -> Begun:
+            raw = bytes(data)
+            magic, position, logits = struct.unpack("<4sQQ", raw[:20])
+            if magic != b"TOY1":
+                raise RefusedError(RefusalCode.FORMAT, "no image of this engine")
+            recurrent, pending, rows = raw[20:36], raw[36 : 36 + logits], raw[36 + logits :]
+            self.reset()
+            self.state = State(
+                position=position, recurrent=bytearray(recurrent), logits=bytearray(pending), rows=bytearray(rows)
+            )
+            return Begun(cached=position, restored_bytes=len(raw) - 20, schedule=())
+
+        def cancel(self) -> None:
+            self.commit()
+            self.cancelled = True
+
+        def decode(self, count: int, sampler: Mapping[str, int]) -> Sequence[int]:
+            if self.cancelled:
+                raise RefusedError(RefusalCode.STATE, "cancelled")
+            return super().decode(count, sampler)
+
+
+class ImageForgets(Portable):
+    class Session(Portable.Session):
+        def image(self) -> bytes:
+            whole = super().image()
+            return whole[:20] + bytes(16) + whole[36:]
+
+
+class ExportTouches(Portable):
+    class Session(Portable.Session):
+        def export_image(self, capacity: int) -> bytes:
+            if capacity >= self.image_size():
+                self.state.recurrent[1] ^= 2
+            return super().export_image(capacity)
+
+
+class TakesAnyImage(Portable):
+    class Session(Portable.Session):
+        def import_image(self, data: Buffer) -> Begun:
+            raw = bytes(data)
+            return super().import_image(raw if raw[:4] == b"TOY1" else self.image())
+
+
+class CancelsNothing(Portable):
+    class Session(Portable.Session):
+        def cancel(self) -> None:
+            """Go on."""
