@@ -26,11 +26,12 @@ from harness.errors import (
     ProtocolError,
     RefusedError,
     StatecertError,
+    UsageError,
 )
 from harness.model.evidence import PartRow
 from harness.model.scenario import PromptSegment, PromptSpec
 from harness.model.target import TargetFacts
-from harness.model.values import Capability, Outcome
+from harness.model.values import Capability, Outcome, RefusalCode
 
 CHUNK: Final = 128
 """Prefill chunk that engines are opened with."""
@@ -183,7 +184,7 @@ def conform(
         tell: Is told every finding when it is made.
 
     Raises:
-        UsageError: The adapter or the device is unknown.
+        UsageError: The adapter or the device is unknown, or the adapter does not take the target's options.
         NothingToDoError: The device is absent.
     """
     walk = _Walk()
@@ -209,6 +210,10 @@ def _opened(host: EngineHost) -> tuple[Kit | None, str]:
         if host.absent:
             raise NothingToDoError(f"{host.target.adapter}: {host.absent}")
         return Kit(host, host.start()), ""
+    except RefusedError as refusal:
+        if refusal.code == RefusalCode.UNSUPPORTED:
+            raise UsageError(f"{host.target.adapter} does not take these options ({refusal})") from None
+        return None, told(refusal)
     except EngineError as error:
         _let_go(host, error)
         return None, told(error)

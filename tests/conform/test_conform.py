@@ -171,6 +171,11 @@ def test_an_unknown_engine_or_device_is_a_usage_error(tmp_path: Path) -> None:
         conformed(tmp_path, "starter", device="moon")
 
 
+def test_options_that_the_engine_does_not_take_are_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="does not take these options"):
+        conformed(tmp_path, "starter", arch="hybrid")
+
+
 def test_the_command_prints_rows_and_ends_in_0(capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["conform", "starter", "--json"]) == ExitCode.GOOD
 
