@@ -3,6 +3,8 @@
 The order on disk is: what events speak of, then the event, then the generated members. Where one act takes several
 events, the one that it is named after is written last. So a stop at any point leaves either nothing new, or a folder
 that a gate refuses and that the same call, made again, completes.
+
+The time that a caller gives is the least: an event that answers another must not share its second, or come before it.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from harness.certifying.events import (
     require_sound,
     second_after,
     supersede_event,
+    time_after,
     write_event,
     write_once,
 )
@@ -59,7 +62,7 @@ def supersede(folder: Path, old: str, new: str, reason: ReasonCode, created: str
         old: Id of the one that is replaced.
         new: Id of its successor.
         reason: Why.
-        created: Time of the event, RFC 3339 UTC.
+        created: Least time of the event, RFC 3339 UTC.
         mend: Put aside what the ledger says of ``old`` so far, by a reinstate event: after a merge of contradictions.
 
     Returns:
@@ -73,7 +76,7 @@ def supersede(folder: Path, old: str, new: str, reason: ReasonCode, created: str
     store = read_bodies(folder)
     first, second = _known(store, old), _known(store, new)
     _require_force(second)
-    aside, at = _put_aside(store, first, created, mend=mend)
+    aside, at = _put_aside(store, first, time_after(store, (first.id, second.id), created), mend=mend)
     if not aside:
         _require_not_superseded(first)
     return _record(store, first, [*aside, supersede_event(first, second, at, reason)])
@@ -86,7 +89,7 @@ def withdraw(folder: Path, certificate: str, reason: ReasonCode, created: str, *
         folder: The certificates folder.
         certificate: Its id.
         reason: Why.
-        created: Time of the event, RFC 3339 UTC.
+        created: Least time of the event, RFC 3339 UTC.
         mend: Put aside what the ledger says of it so far, by a reinstate event: also a superseded record is then
             withdrawn.
 
@@ -100,7 +103,7 @@ def withdraw(folder: Path, certificate: str, reason: ReasonCode, created: str, *
     """
     store = read_bodies(folder)
     found = _known(store, certificate)
-    aside, at = _put_aside(store, found, created, mend=mend)
+    aside, at = _put_aside(store, found, time_after(store, (found.id,), created), mend=mend)
     uncovered = [event for stop in _stops_behind(store, found) for event in _uncover(store, stop, found, reason, at)]
     return _record(store, found, [*uncovered, *aside, make_event(WITHDRAW, found.id, reason, at)])
 
@@ -120,8 +123,9 @@ def reinstate(folder: Path, certificate: str, reason: ReasonCode, created: str) 
     store = read_bodies(folder)
     found = _known(store, certificate)
     older = [one for one in _rivals(store, found) if _made(one) < _made(found)]
-    giving_way = [supersede_event(one, found, created, reason) for one in older if _holds(one)]
-    return _record(store, found, [*giving_way, make_event(REINSTATE, found.id, reason, created)])
+    at = time_after(store, (found.id, *(one.id for one in older)), created)
+    giving_way = [supersede_event(one, found, at, reason) for one in older if _holds(one)]
+    return _record(store, found, [*giving_way, make_event(REINSTATE, found.id, reason, at)])
 
 
 def waive(folder: Path, certificate: str, rule: str, reason: ReasonCode, created: str, until: str = "") -> list[Path]:
@@ -132,7 +136,7 @@ def waive(folder: Path, certificate: str, rule: str, reason: ReasonCode, created
         certificate: Its id.
         rule: The gate rule, like ``CG601``.
         reason: Why.
-        created: Time of the event, RFC 3339 UTC.
+        created: Least time of the event, RFC 3339 UTC.
         until: Last day on which it holds, like ``2026-12-31``; empty: no end.
 
     Returns:
@@ -159,7 +163,7 @@ def annotate(folder: Path, certificate: str, reason: ReasonCode, created: str, n
         folder: The certificates folder.
         certificate: Its id.
         reason: What the note is about.
-        created: Time of the event, RFC 3339 UTC.
+        created: Least time of the event, RFC 3339 UTC.
         note: At most 200 printable ASCII characters on one line, naming nobody and no machine.
 
     Returns:

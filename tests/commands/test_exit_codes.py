@@ -18,6 +18,8 @@ ELSEWHERE = {
     "faults": "tests/faults",
     "new": "tests/commands_new",
     "mutants": "tests/mutants",
+    **dict.fromkeys(("history", "supersede", "withdraw", "reinstate", "waive", "annotate"), "tests/ledger"),
+    **dict.fromkeys(("sign", "verify", "trust", "export"), "tests/signing"),
 }
 """Commands whose endings are brought about beside their own tests."""
 

@@ -70,6 +70,21 @@ def test_exit_codes(folder: Path, words: tuple[str, ...], code: int) -> None:
         assert states(folder) == before
 
 
-def test_a_folder_that_is_absent_or_empty(tmp_path: Path) -> None:
-    assert command(tmp_path / "none", "history", "0123456789") == 4
-    assert command(tmp_path, "history", "0123456789") == 5
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("history", "0123456789"),
+        ("supersede", "0123456789", "--by", "9876543210", "--reason", "harness_bug"),
+        ("withdraw", "0123456789", "--reason", "harness_bug"),
+        ("reinstate", "0123456789", "--reason", "harness_bug"),
+        ("waive", "0123456789", "--rule", "CG605", "--reason", "harness_bug"),
+        ("annotate", "0123456789", "--note-code", "harness_bug"),
+    ],
+)
+def test_a_folder_that_is_absent_or_empty(tmp_path: Path, folder: Path, words: tuple[str, ...]) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    assert command(tmp_path / "none", *words) == 4
+    assert command(empty, *words) == 5
+    assert command(folder, *words) == 4
