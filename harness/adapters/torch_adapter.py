@@ -6,40 +6,30 @@ Counts come from the engine's own counters, taken before and after a call.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final
 
-import torch
-
+from harness.adapters.torch_disk import DISK_OPTIONS, disk_files, open_tier
+from harness.adapters.torch_faults import failing_transfers, memory_query
+from harness.adapters.torch_forging import forged
 from harness.adapters.torch_hardware import hw_class, library_digests, slug, torch_devices
-from harness.engines.interface import Begun, Identity, Options, StatePart
+from harness.adapters.torch_session import TorchAdapterSession
+from harness.adapters.torch_words import LOGITS_TYPE, fact, refusals, stored_name
+from harness.engines.interface import Identity, Options
 from harness.errors import RefusedError
-from harness.model.values import NO_LAYER, Capability, Family, Observability, RefusalCode
+from harness.model.values import Capability, Observability, RefusalCode
 from harness.torch_engine.engine import TorchEngine
-from harness.torch_engine.errors import TorchEngineError
 from harness.torch_engine.handles import SessionHandle
 from harness.torch_engine.options import EngineOptions
-from harness.torch_engine.sampling import Sampling
-from harness.torch_engine.session import TorchSession
-from harness.torch_engine.snapshot import METADATA_PART
-from harness.torch_engine.state import Part, RowStream, bytes_view
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-META: Final = "meta"
-_CAPABILITIES: Final = frozenset(Capability) - {Capability.IMAGE, Capability.CANCEL, Capability.DISK}
-_CODES: Final = {
-    "option": RefusalCode.UNSUPPORTED,
-    "metadata": RefusalCode.FORMAT,
-    **{str(code): code for code in RefusalCode},
-}
-"""Code of the engine's error tree to the seam's word; a code that is not here is an engine error."""
-_LOGITS_TYPE: Final = "f32"
 MEMORY_QUERY: Final = "memory_query"
 """Engine option: ``fail`` or ``low`` puts a query of that kind behind the memory guard; empty: there is no guard."""
+TRANSFER: Final = "transfer"
+"""Engine option: ``fail`` makes every copy into a session break off after its first part; empty: none does."""
 VARIANTS: Final = {
     "weights_seed": "seed",
     "max_seq_len": "max_seq_len",
@@ -59,14 +49,13 @@ class TorchAdapter:
     path_sets: Mapping[str, Sequence[str]] = {
         "engine": (
             "harness.torch_engine:**/*.py",
-            "harness.adapters:torch_adapter.py",
-            "harness.adapters:torch_hardware.py",
+            "harness.adapters:torch_*.py",
         )
     }
 
     def capabilities(self) -> frozenset[Capability]:
-        """Everything but session images."""
-        return _CAPABILITIES
+        """Everything."""
+        return frozenset(Capability)
 
     def devices(self) -> Sequence[tuple[str, str]]:
         """Devices of this torch build, best first."""
@@ -79,15 +68,19 @@ class TorchAdapter:
             RefusedError: An option is unknown or out of range.
         """
         wanted = dict(options)
-        query = _memory_query(str(wanted.pop(MEMORY_QUERY, "")))
+        query = memory_query(str(wanted.pop(MEMORY_QUERY, "")))
+        transfer = str(wanted.pop(TRANSFER, ""))
+        disk: Options = {name: wanted.pop(name) for name in DISK_OPTIONS if name in wanted}
         known = {field.name for field in fields(EngineOptions)}
         unknown = sorted(set(wanted) - known)
         if unknown:
-            told = sorted({*known, MEMORY_QUERY})
+            told = sorted({*known, *DISK_OPTIONS, MEMORY_QUERY, TRANSFER})
             raise RefusedError(RefusalCode.UNSUPPORTED, f"unknown options {unknown}; known are {told}")
-        with _refusals():
+        with refusals():
             validated = EngineOptions(**wanted)  # type: ignore[arg-type] # validated by the engine
             engine = self.engine_class(validated, memory_query=query)
+            engine.cache.tier = open_tier(engine, disk)
+        failing_transfers(engine, transfer)
         return TorchAdapterEngine(engine, self)
 
 
@@ -114,7 +107,7 @@ class TorchAdapterEngine:
             model_digest=str(told["model_digest"]),
             hw_class=hw_class(kind, str(device.get("arch", "")), str(device.get("memory_kind", ""))),
             observability=Observability.PARTS,
-            facts={**facts, "logits_type": _LOGITS_TYPE, **library_digests(kind)},
+            facts={**facts, "logits_type": LOGITS_TYPE, **library_digests(kind)},
             device=device,
             path_sets=self._adapter.path_sets,
         )
@@ -129,7 +122,7 @@ class TorchAdapterEngine:
             RefusedError: An option is unknown or out of range.
         """
         own = {name: value for name, value in options.items() if name not in VARIANTS}
-        with _refusals():
+        with refusals():
             return TorchAdapterSession(self, self._beside(options).open_session(**own))
 
     def _beside(self, options: Options) -> TorchEngine:
@@ -139,7 +132,7 @@ class TorchAdapterEngine:
 
     def store(self) -> tuple[Sequence[Options], Mapping[str, int]]:
         """Snapshots held, and the counters of the cache."""
-        entries = [{name: _fact(value) for name, value in entry.items()} for entry in self._engine.cache.entries()]
+        entries = [{name: fact(value) for name, value in entry.items()} for entry in self._engine.cache.entries()]
         held = {
             "pinned": sum(bool(entry["children"]) for entry in entries),
             "roots": sum(not entry["parent"] for entry in entries),
@@ -152,6 +145,10 @@ class TorchAdapterEngine:
         while gone != count and self._engine.cache.evict_lru() is not None:
             gone += 1
         return gone
+
+    def release(self, need: int) -> int:
+        """Give bytes of snapshots back."""
+        return self._engine.cache.release(need)
 
     def set_budget(self, budget: Mapping[str, int]) -> None:
         """Change bytes and entries; what does not fit any more is evicted, leaves first.
@@ -169,25 +166,43 @@ class TorchAdapterEngine:
 
     def corrupt_handle(self, handle: str, part: str, byte: int, mask: int) -> None:
         """Flip bits of a part inside an explicit snapshot."""
-        with _refusals():
-            self._engine.corrupt_handle(self.handle(handle), _stored_name(part), byte, mask)
+        with refusals():
+            self._engine.corrupt_handle(self.handle(handle), stored_name(part), byte, mask)
 
     def corrupt_store(self, key: str, part: str, byte: int, mask: int) -> None:
         """Flip bits of a part inside a stored snapshot."""
-        with _refusals():
-            self._engine.cache.corrupt(key, _stored_name(part), byte, mask)
+        with refusals():
+            self._engine.cache.corrupt(key, stored_name(part), byte, mask)
 
     def damage_store(self, key: str, kind: str) -> None:
         """Break the geometry of a stored snapshot."""
-        with _refusals():
+        with refusals():
             self._engine.cache.damage(key, kind)
 
+    def forge_image(self, data: Buffer, what: str) -> Buffer:
+        """Forge one field of an image."""
+        with refusals():
+            return forged(data, what)
+
+    def disk_files(self) -> Sequence[Options]:
+        """Links that lie in the disk folder."""
+        return disk_files(self._engine.cache.tier)
+
+    def disk_bytes(self) -> int:
+        """Bytes loaded from the disk so far."""
+        tier = self._engine.cache.tier
+        return 0 if tier is None else tier.loaded_bytes()
+
     def close(self) -> None:
-        """Drop handles and snapshots."""
+        """Drop handles; send snapshots to the disk, where there is one, and drop them."""
         for handle in self._handles.values():
             self._engine.drop(handle)
         self._handles.clear()
-        self._engine.cache.clear()
+        cache = self._engine.cache
+        cache.clear()
+        if cache.tier is not None:
+            cache.tier.close()
+            cache.tier = None
 
     def keep(self, handle: SessionHandle) -> str:
         """Give an explicit snapshot a name."""
@@ -223,121 +238,6 @@ class TorchAdapterEngine:
         )
 
 
-class TorchAdapterSession:
-    """One session."""
-
-    def __init__(self, engine: TorchAdapterEngine, session: TorchSession) -> None:
-        self._engine = engine
-        self._session = session
-        self._extension: Sequence[int] = ()
-        self._extended_from = -1
-
-    def begin(self, prompt: Sequence[int], *, cache: bool) -> Begun:
-        """Reset, or restore the deepest cached prefix."""
-        self._extended_from = -1
-        before = self._engine.copied.total
-        with _refusals():
-            cached = self._session.begin(prompt, cache)
-        schedule = sorted({*self._session.boundaries(), len(prompt)})
-        return Begun(cached=cached, restored_bytes=self._engine.copied.total - before, schedule=schedule)
-
-    def prefill(self, upto: int) -> int:
-        """Forward the prompt up to a schedule point."""
-        before = self._session.position
-        with _refusals():
-            if self._extended_from < 0:
-                self._session.prefill(upto)
-            else:
-                first = before - self._extended_from
-                self._session.extend(self._extension[first : upto - self._extended_from])
-        return self._session.position - before
-
-    def commit(self) -> None:
-        """Publish this turn's captures."""
-        with _refusals():
-            self._session.commit()
-
-    def abandon(self) -> None:
-        """Drop this turn's captures."""
-        with _refusals():
-            self._session.abandon()
-
-    def extend(self, tokens: Sequence[int]) -> Begun:
-        """Another turn on top of the present state; positions of its schedule are absolute.
-
-        An owed token belongs to the turn before: it is forwarded here, and counts as present.
-        """
-        with _refusals():
-            self._session.settle()
-        self._extension, self._extended_from = tokens, self._session.position
-        end = self._extended_from + len(tokens)
-        everything = (*self._session.history(), *tokens)
-        cuts = self._session.schedule.boundaries(everything, self._extended_from, end)
-        return Begun(cached=self._extended_from, restored_bytes=0, schedule=sorted({*cuts, end}))
-
-    def decode(self, count: int, sampler: Mapping[str, int]) -> Sequence[int]:
-        """Sample tokens and forward each."""
-        with _refusals():
-            return self._session.decode(count, _sampling(sampler))
-
-    def position(self) -> int:
-        """Tokens forwarded so far."""
-        return self._session.position
-
-    def logits(self) -> Buffer | None:
-        """The pending logits."""
-        if not self._session.logits_valid:
-            return None
-        return host_bytes(self._session.buffers.logits)
-
-    def parts(self) -> Sequence[StatePart]:
-        """The metadata, then every part of the session."""
-        meta = self._session.metadata()
-        first = StatePart(
-            name=META,
-            family=Family.META,
-            layer=NO_LAYER,
-            element_type="u8",
-            shape=(len(meta),),
-            stream="fixed",
-            data=meta,
-        )
-        return [first, *(_state_part(part) for part in self._session.layout("session").parts())]
-
-    def snapshot(self) -> str:
-        """Save the whole session."""
-        with _refusals():
-            return self._engine.keep(self._session.snapshot())
-
-    def restore(self, handle: str) -> Begun:
-        """Become a saved session."""
-        self._extended_from = -1
-        before = self._engine.copied.total
-        with _refusals():
-            self._session.restore(self._engine.handle(handle))
-        position = self._session.position
-        restored = self._engine.copied.total - before
-        return Begun(cached=position, restored_bytes=restored, schedule=[position] if position else [])
-
-    def corrupt(self, part: str, byte: int, mask: int) -> None:
-        """Flip bits of a live part."""
-        with _refusals():
-            self._session.corrupt(part, byte, mask)
-
-    def synchronize(self) -> None:
-        """Wait for the device."""
-        self._session.synchronize()
-
-    def reset(self) -> None:
-        """Back to a new session."""
-        self._extended_from = -1
-        self._session.reset()
-
-    def close(self) -> None:
-        """Free the buffers."""
-        self._session.close()
-
-
 class CopiedBytes:
     """Counts what the engine's copy primitive says it copied back, in the place where it copies.
 
@@ -355,64 +255,3 @@ class CopiedBytes:
             return copied
 
         engine.snapshotter.restore = counted  # type: ignore[method-assign]
-
-
-def host_bytes(tensor: torch.Tensor) -> Buffer:
-    """Return the bytes of a contiguous tensor: a view where it lies on the host, one copy where it does not."""
-    flat = bytes_view(tensor)
-    if flat.device.type != "cpu":
-        flat = flat.cpu()
-    return flat.numpy().data
-
-
-def _state_part(part: Part) -> StatePart:
-    return StatePart(
-        name=part.name,
-        family=part.family,
-        layer=part.layer,
-        element_type=part.element_type,
-        shape=part.shape,
-        stream="rows" if isinstance(part, RowStream) else "fixed",
-        data=host_bytes(part.valid()),
-    )
-
-
-def _sampling(sampler: Mapping[str, int]) -> Sampling | None:
-    if not sampler:
-        return None
-    known = {field.name for field in fields(Sampling)}
-    unknown = sorted(set(sampler) - known)
-    if unknown:
-        raise RefusedError(RefusalCode.UNSUPPORTED, f"unknown sampler fields {unknown}; known are {sorted(known)}")
-    return Sampling(**sampler)
-
-
-def _memory_query(kind: str) -> Callable[[], int] | None:
-    known: Mapping[str, Callable[[], int] | None] = {"": None, "fail": _failing_query, "low": lambda: 0}
-    if kind not in known:
-        raise RefusedError(RefusalCode.UNSUPPORTED, f"{MEMORY_QUERY}: found {kind!r}; known are fail and low")
-    return known[kind]
-
-
-def _failing_query() -> int:
-    raise OSError("the memory query was asked to fail")
-
-
-def _stored_name(part: str) -> str:
-    return METADATA_PART if part == META else part
-
-
-def _fact(value: object) -> str | int | bool:
-    return value if isinstance(value, str | int) else str(value)
-
-
-@contextlib.contextmanager
-def _refusals() -> Iterator[None]:
-    """Turn the engine's named errors into refusals with the seam's words; everything else goes on as it is."""
-    try:
-        yield
-    except TorchEngineError as error:
-        code = _CODES.get(error.code)
-        if code is None:
-            raise
-        raise RefusedError(code, str(error)) from error

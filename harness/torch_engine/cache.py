@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.torch_engine.cache_shelf import CacheShelf
+from harness.torch_engine.cache_disk import CacheDisk
 from harness.torch_engine.cache_types import COUNTERS, CachePlan, Entry, Restorable, Turn
 from harness.torch_engine.errors import MissingError, OptionError, SessionStateError, TorchEngineError
 from harness.torch_engine.keys import CacheKey, Tokens
@@ -27,7 +27,7 @@ EVICTED_KEYS_KEPT = 65_536
 """How many evicted keys are remembered to explain a miss."""
 
 
-class SessionCache(CacheShelf):
+class SessionCache(CacheDisk):
     """Delta snapshots by prefix, under a byte budget and an entry budget.
 
     Args:
@@ -81,7 +81,7 @@ class SessionCache(CacheShelf):
         cuts = self.boundaries(turn, prompt, 0, len(prompt) - 1)
         keys = self.keys(turn, prompt, cuts)[::-1]
         for key in keys:
-            if self.visible(key):
+            if self.visible(key) or self.on_disk(key):
                 return CachePlan(boundary=key.boundary, key=key, reason="hit")
         if not keys:
             return CachePlan(boundary=0, key=None, reason="no_boundary")
@@ -117,15 +117,28 @@ class SessionCache(CacheShelf):
         links.reverse()
         return links
 
+    def links(self, key: CacheKey) -> list[Snapshot]:
+        """The snapshots root → leaf, those that only the disk has read and verified.
+
+        Raises:
+            MissingError: a link is gone.
+            LinkCorruptError, ChainError: a link on the disk is wrong.
+        """
+        fetched = self.fetched(key)
+        at = fetched[0].parent if fetched else key
+        held = [entry.snapshot for entry in self.chain(at)] if at is not None else []
+        self.promote(fetched)
+        return held + [link.snapshot for link in fetched]
+
     def restore(self, key: CacheKey, destination: Restorable) -> None:
         """Put a planned snapshot back: check all, copy once, then hand over the metadata.
 
         Raises:
             MissingError: a link is gone.
-            LayoutError, MetadataError: it does not fit; nothing was touched.
+            LayoutError, MetadataError, StoreError: it does not fit or is damaged; nothing was touched.
         """
         try:
-            links = [entry.snapshot for entry in self.chain(key)]
+            links = self.links(key)
             layout = destination.expect(key.boundary, links[-1].meta)
             copied = self.snapshotter.restore(links, layout)
             destination.finish_restore(links[-1].meta)
@@ -260,6 +273,7 @@ class SessionCache(CacheShelf):
         victim = self.victim()
         if victim is None:
             return None
+        self.demote(victim)
         del self._published[victim.key]
         self._unlink(None, victim)
         self._evicted[victim.key] = None
@@ -275,7 +289,8 @@ class SessionCache(CacheShelf):
         return min(leaves, key=lambda entry: entry.stamp, default=None)
 
     def clear(self) -> None:
-        """Drop everything, pending captures included; counters stay."""
+        """Drop everything, pending captures included; what is published goes to the disk; counters stay."""
+        self.demote_all()
         for turn in self._turns:
             self._counts["abandoned"] += len(turn.pending)
             turn.pending.clear()
@@ -364,4 +379,4 @@ class SessionCache(CacheShelf):
             "byte_budget": self.byte_budget,
             "entry_budget": self.entry_budget,
         }
-        return zero | dict(self._counts) | now
+        return zero | dict(self._counts) | now | self.disk_counters()

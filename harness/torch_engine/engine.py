@@ -21,6 +21,7 @@ from harness.torch_engine.loading import draft_digest, load_draft, load_model
 from harness.torch_engine.models.config import model_config
 from harness.torch_engine.options import EngineOptions, SessionOptions, session_options
 from harness.torch_engine.session import TorchSession
+from harness.torch_engine.session_image import Imager
 from harness.torch_engine.settings import apply_settings, read_settings
 from harness.torch_engine.snapshot import Snapshotter, corrupted
 from harness.torch_engine.speculating import Speculator
@@ -46,6 +47,7 @@ class TorchEngine:
     buffers_class: ClassVar[type[SessionBuffers]] = SessionBuffers
     snapshotter_class: ClassVar[type[Snapshotter]] = Snapshotter
     speculator_class: ClassVar[type[Speculator]] = Speculator
+    imager_class: ClassVar[type[Imager]] = Imager
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class TorchEngine:
         config = model_config(self.options.preset, self.options.arch, self.options.seed)
         self.model = load_model(config, self.device, self.options.max_seq_len)
         self.snapshotter = self.snapshotter_class()
+        self.imager = self.imager_class()
         self.cache = self.cache_class(
             byte_budget=self.options.cache_bytes,
             entry_budget=self.options.cache_entries,

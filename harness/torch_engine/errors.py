@@ -11,6 +11,7 @@
         ├── KVModeError    kv_mode      its rows or its state have another element type
         ├── MissingError   missing      a planned link is no longer there
         ├── BudgetError    budget       it does not fit the memory it may use
+        ├── TransferError  transfer     the copy itself failed after all checks; the session is a reset one
         └── MetadataError  metadata     part 0 cannot be read or contradicts the plan
 
 Each message says what was expected, what was found, and where.
@@ -85,6 +86,12 @@ class BudgetError(SnapshotError):
     """The memory that a snapshot needs is more than it may use."""
 
     code: ClassVar[str] = "budget"
+
+
+class TransferError(SnapshotError):
+    """Everything fitted and the copy failed; what was half written has been reset."""
+
+    code: ClassVar[str] = "transfer"
 
 
 class MetadataError(SnapshotError):

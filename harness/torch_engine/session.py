@@ -233,7 +233,8 @@ class TorchSession(SessionState):
             self.cache.note_miss(plan.reason)
             return 0
         try:
-            self.cache.restore(plan.key, self)
+            with self.transferring():
+                self.cache.restore(plan.key, self)
         except TorchEngineError:
             self.reset()
             raise

@@ -20,6 +20,8 @@ from harness.torch_engine.errors import (
     MetadataError,
     OptionError,
     SessionStateError,
+    TorchEngineError,
+    TransferError,
     UnsupportedError,
 )
 from harness.torch_engine.handles import SavedSession, SessionHandle, check_identity
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from harness.torch_engine.engine import TorchEngine
 
 NO_TOKENS = np.zeros(0, dtype=np.int32)
+BEGINNINGS = frozenset({"reset", "restore", "adopt", "cancel"})
+"""Calls that a cancelled turn takes."""
 
 
 class SessionState:
@@ -68,6 +72,8 @@ class SessionState:
         """Whether `logits` are those after the last token."""
         self.owed = False
         """Whether the last token of the history has still to be forwarded."""
+        self.cancelled = False
+        """Whether the turn was cancelled, so that its state is nobody's to go on with."""
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -138,13 +144,30 @@ class SessionState:
             self.doing = ""
 
     def idle(self, what: str) -> None:
-        """Refuse a call while another one is in progress.
+        """Refuse a call while another one is in progress, and on a cancelled turn all but a new beginning.
 
         Raises:
-            SessionStateError: there is one.
+            SessionStateError: there is one, or the turn was cancelled.
         """
         if self.doing:
             raise SessionStateError(f"{what}: expected no call in progress, found a {self.doing}")
+        if self.cancelled and what not in BEGINNINGS:
+            raise SessionStateError(f"{what}: expected a turn that goes on, found a cancelled one")
+
+    @contextlib.contextmanager
+    def transferring(self) -> Iterator[None]:
+        """Reset the session if a copy fails that was checked before it began.
+
+        Raises:
+            TransferError: it failed.
+        """
+        try:
+            yield
+        except TorchEngineError:
+            raise  # found by a check, so nothing was written
+        except Exception as error:
+            self.reset()
+            raise TransferError(f"copy: expected all parts, found {type(error).__name__}: {error}") from error
 
     def owners_agree(self, what: str) -> None:
         """The draft head, where there is one, stands one position behind the target.
@@ -170,7 +193,7 @@ class SessionState:
         self.buffers.reset()
         self._prompt = NO_TOKENS
         self.position = self.decoded = 0
-        self.logits_valid = self.owed = False
+        self.logits_valid = self.owed = self.cancelled = False
         if self.pinned is not None:
             self._return_to(self.pinned)
 
@@ -179,6 +202,21 @@ class SessionState:
         self._armed = False
         self.continuing.abandon()
         return self.cache.abandon(self.turn)
+
+    def cancel(self) -> int:
+        """End the turn between two calls: captures at whole cuts are published, the rest of it is nobody's.
+
+        Until the session begins, restores, adopts or is reset, it refuses everything else.
+
+        Returns:
+            Captures published.
+        """
+        self.idle("cancel")
+        published = self.cache.commit(self.turn)
+        self.abandon()
+        self.continuing.drop()
+        self.cancelled = True
+        return published
 
     def close(self) -> None:
         """Drop pending captures and free the buffers; closing twice is allowed."""
@@ -258,6 +296,7 @@ class SessionState:
             IdentityError, KVModeError: another model, schedule, route, device or element type.
             LayoutError: another part layout.
             MetadataError: part 0 is unreadable or contradicts itself.
+            TransferError: the copy failed; the session is reset.
             SessionStateError: a call is in progress.
         """
         self.idle("restore")
@@ -266,7 +305,8 @@ class SessionState:
         meta, layout = self._destination(saved.snapshot.meta)
         if meta.pinned != (0 if saved.pin is None else len(saved.pin.prompt)):
             raise MetadataError(f"metadata: expected the pin of the handle, found one of {meta.pinned} tokens")
-        self.restore_parts(saved, layout)
+        with self.transferring():
+            self.restore_parts(saved, layout)
         self.pinned = saved.pin
         self._become(meta, np.asarray(saved.prompt, dtype=np.int32))
 
@@ -284,6 +324,7 @@ class SessionState:
             MetadataError: part 0 is unreadable or contradicts itself.
             LayoutError: a part is missing, unknown, or of another size.
             UnsupportedError: a prefix is pinned below the position, where state is overwritten in place.
+            TransferError: the copy failed; the session is reset.
             SessionStateError: a call is in progress.
         """
         self.idle("adopt")
@@ -291,7 +332,8 @@ class SessionState:
         decoded, layout = self._destination(meta)
         if decoded.pinned and self.buffers.layout("prefix").fixed:
             raise UnsupportedError("adopt: expected no pin where state is overwritten in place, found one")
-        load_bytes(layout, parts)
+        with self.transferring():
+            self.load_parts(layout, parts)
         self.pinned = None
         self._become(decoded, tokens)
         if decoded.pinned:
@@ -309,8 +351,13 @@ class SessionState:
         """Drop this turn and take over, once the bytes are in place."""
         self.abandon()
         self.continuing.drop()
+        self.cancelled = False
         self._prompt = prompt
         self.take_over(meta)
+
+    def load_parts(self, layout: StateLayout, parts: Mapping[str, Buffer]) -> None:
+        """Copy parts that come as bytes into the live buffers; see `state.load_bytes`."""
+        load_bytes(layout, parts)
 
     def restore_parts(self, saved: SavedSession, layout: StateLayout) -> None:
         """Copy the saved parts into the live buffers."""

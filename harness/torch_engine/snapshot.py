@@ -143,7 +143,8 @@ def corrupted(snapshot: Snapshot, name: str, byte_offset: int, xor_mask: int) ->
     return replace(snapshot, meta=bytes(words.tolist()))
 
 
-def _aligned(size: int) -> int:
+def aligned(size: int) -> int:
+    """The first multiple of `PART_ALIGN` from a size on."""
     return -(-size // PART_ALIGN) * PART_ALIGN
 
 
@@ -256,13 +257,13 @@ class Snapshotter:
             raise LayoutError(f"starts: expected {len(layout.rows)}, found {len(starts)}")
         offset, fixed, segments = 0, [], []
         for part in layout.fixed:
-            offset = _aligned(offset)
+            offset = aligned(offset)
             fixed.append(FixedCopy(name=part.name, nbytes=part.nbytes, offset=offset))
             offset += part.nbytes
         for stream, start in zip(layout.rows, starts, strict=True):
             if not 0 <= start <= stream.rows:
                 raise LayoutError(f"{stream.name}: expected a start in 0..{stream.rows}, found {start}")
-            offset = _aligned(offset)
+            offset = aligned(offset)
             segment = Segment(
                 name=stream.name,
                 row_bytes=stream.row_bytes,

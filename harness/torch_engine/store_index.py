@@ -156,6 +156,7 @@ class StoreIndex:
                 "name": link.name,
                 "build": "own",
                 "bytes": link.nbytes,
+                "payload_at": link.header.header_bytes,
                 "key": key.hex,
                 "boundary": key.boundary,
                 "parent": parent.hex if parent else "",

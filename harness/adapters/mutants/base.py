@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from harness.adapters.torch_adapter import TorchAdapter, TorchAdapterEngine, TorchAdapterSession
+from harness.adapters.torch_adapter import TorchAdapter, TorchAdapterEngine
+from harness.adapters.torch_session import TorchAdapterSession
 from harness.engines.interface import Options
 from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.cache import SessionCache

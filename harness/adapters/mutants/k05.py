@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import recurrent_states
-from harness.adapters.torch_adapter import TorchAdapterSession
+from harness.adapters.torch_session import TorchAdapterSession
 from harness.engines.interface import Begun
 from harness.errors import RefusedError
 from harness.torch_engine.cache import SessionCache

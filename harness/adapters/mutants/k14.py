@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from harness.adapters.mutants.base import Mutant, Stop
-from harness.adapters.torch_adapter import TorchAdapterSession, host_bytes
+from harness.adapters.torch_session import TorchAdapterSession
+from harness.adapters.torch_words import host_bytes
 from harness.engines.interface import StatePart
 from harness.torch_engine.buffers import SessionBuffers, fill
 from harness.torch_engine.engine import TorchEngine

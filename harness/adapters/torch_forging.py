@@ -1,0 +1,76 @@
+"""Images whose header contradicts the rest, with every digest made right: what no flipped bit can make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from harness.errors import RefusedError
+from harness.model.values import RefusalCode
+from harness.torch_engine.image import inspect
+from harness.torch_engine.image_header import DIGEST_AT, PREFIX, whole_digest
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_VERSION, _FLAGS, _POSITION, _PARTS, _TOKENS = 1, 2, 5, 6, 8
+"""Places in the prefix; see docs/formats/image.md."""
+_UNKNOWN_FLAG, _LOGITS_FLAG = 1 << 20, 1
+_FAR_TOKEN: Final = (0x7FFFFFFF).to_bytes(4, "little")
+
+
+def forged(data: Buffer, what: str) -> bytes:
+    """Return an image with one field forged.
+
+    Raises:
+        RefusedError: There is no such forgery, or nothing to forge.
+        ImageError: The image is not whole.
+    """
+    if what not in _FORGERIES:
+        raise RefusedError(RefusalCode.UNSUPPORTED, f"no forgery {what!r}; known are {', '.join(_FORGERIES)}")
+    image = bytearray(memoryview(data))
+    info = inspect(image)
+    fields = list(PREFIX.unpack_from(image))
+    _FORGERIES[what](fields, image, info.header_bytes)
+    PREFIX.pack_into(image, 0, *fields[:-1], bytes(32))
+    image[DIGEST_AT : PREFIX.size] = whole_digest(memoryview(image)[: info.header_bytes])
+    return bytes(image)
+
+
+def _flags(fields: list[int], _: bytearray, __: int) -> None:
+    fields[_FLAGS] |= _UNKNOWN_FLAG
+
+
+def _logits(fields: list[int], _: bytearray, __: int) -> None:
+    fields[_FLAGS] ^= _LOGITS_FLAG
+
+
+def _position(fields: list[int], _: bytearray, __: int) -> None:
+    fields[_POSITION] = fields[_TOKENS] + 1
+
+
+def _version(fields: list[int], _: bytearray, __: int) -> None:
+    fields[_VERSION] = 99
+
+
+def _parts(fields: list[int], _: bytearray, __: int) -> None:
+    fields[_PARTS] -= 1
+
+
+def _token(fields: list[int], image: bytearray, _: int) -> None:
+    """Put a token outside the vocabulary at the end of the history."""
+    sizes = (fields[7], fields[9], fields[10])
+    if not fields[_TOKENS]:
+        raise RefusedError(RefusalCode.MISSING, "no token in this image")
+    last = PREFIX.size + sum(sizes) + 4 * (fields[_TOKENS] - 1)
+    image[last : last + 4] = _FAR_TOKEN
+
+
+_FORGERIES: Final[Mapping[str, Callable[[list[int], bytearray, int], None]]] = {
+    "flags": _flags,
+    "logits": _logits,
+    "position": _position,
+    "token": _token,
+    "version": _version,
+    "parts": _parts,
+}
