@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.torch_engine.cache_disk import CacheDisk
 from harness.torch_engine.cache_types import COUNTERS, CachePlan, Entry, Restorable, Turn
+from harness.torch_engine.cache_whole import CacheWhole
 from harness.torch_engine.errors import MissingError, OptionError, SessionStateError, TorchEngineError
 from harness.torch_engine.keys import CacheKey, Tokens
 from harness.torch_engine.memory_guard import MemoryGuard, Room
@@ -27,7 +27,7 @@ EVICTED_KEYS_KEPT = 65_536
 """How many evicted keys are remembered to explain a miss."""
 
 
-class SessionCache(CacheDisk):
+class SessionCache(CacheWhole):
     """Delta snapshots by prefix, under a byte budget and an entry budget.
 
     Args:
@@ -37,6 +37,7 @@ class SessionCache(CacheDisk):
         memory_query: bytes of memory available now, or None for no guard; an exception that it
             raises means "unknown", and the capture is skipped.
         headroom: bytes that must stay available after a capture.
+        whole: whether every snapshot holds all rows; see `cache_whole`.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class SessionCache(CacheDisk):
         snapshotter: Snapshotter | None = None,
         memory_query: Callable[[], int] | None = None,
         headroom: int = 0,
+        whole: bool = False,
     ) -> None:
         super().__init__()
         if min(byte_budget, entry_budget, headroom) < 0:
@@ -55,6 +57,7 @@ class SessionCache(CacheDisk):
         self.entry_budget = entry_budget
         self.snapshotter = snapshotter or Snapshotter()
         self.guard = MemoryGuard(query=memory_query, headroom=headroom)
+        self.whole = whole
         self._evicted: dict[CacheKey, None] = {}
 
     @property
@@ -178,7 +181,7 @@ class SessionCache(CacheDisk):
         parent = self.find_parent(turn, prompt, boundary, layout)
         if parent is not None:
             parent.children += 1  # pinned before anything is evicted
-        reason = self._store(turn, key, parent, layout, meta)
+        reason = self._store(turn, key, parent, layout, meta, self.above(turn, prompt, boundary))
         if reason != "captured" and parent is not None:
             parent.children -= 1
         self._counts["captures" if reason == "captured" else f"skip_{reason}"] += 1
@@ -186,6 +189,8 @@ class SessionCache(CacheDisk):
 
     def find_parent(self, turn: Turn, prompt: Tokens, boundary: int, layout: StateLayout) -> Entry | None:
         """The deepest earlier snapshot of the same prefix, published or pending, that lines up."""
+        if self.whole:
+            return None
         cuts = self.boundaries(turn, prompt, 0, boundary - 1)
         for key in reversed(self.keys(turn, prompt, cuts)):
             entry = self._published.get(key) or turn.pending.get(key)
@@ -193,11 +198,13 @@ class SessionCache(CacheDisk):
                 return entry
         return None
 
-    def _store(self, turn: Turn, key: CacheKey, parent: Entry | None, layout: StateLayout, meta: bytes) -> str:
+    def _store(
+        self, turn: Turn, key: CacheKey, parent: Entry | None, layout: StateLayout, meta: bytes, above: list[CacheKey]
+    ) -> str:
         """Make room, copy, keep as pending."""
         starts = self.snapshotter.starts(layout, parent.snapshot if parent else None)
         need = self.snapshotter.size(layout, starts, meta)
-        refused = self.make_room(need)
+        refused = self.make_room_above(turn, above, need) if self.whole else self.make_room(need)
         if refused is not None:
             return refused
         try:
@@ -213,6 +220,7 @@ class SessionCache(CacheDisk):
             snapshot=snapshot,
             parent=parent.key if parent else None,
             stamp=self._tick(),
+            ancestors=frozenset(above),
         )
         return "captured"
 
@@ -228,8 +236,8 @@ class SessionCache(CacheDisk):
         return None if room is Room.ENOUGH else room.value
 
     def _fits(self, need: int, entries: int = 1) -> bool:
-        held = self.stored_bytes + self.pending_bytes + need
-        count = len(self._published) + self._pending_count() + entries
+        held = self.stored_bytes + self.pending_bytes + self.deferred_bytes + need
+        count = len(self._published) + self._pending_count() + len(self._promises()) + entries
         return held <= self.byte_budget and count <= self.entry_budget
 
     def commit(self, turn: Turn) -> int:
@@ -238,7 +246,8 @@ class SessionCache(CacheDisk):
         A capture whose parent is not published is refused with its children. One whose key another
         turn has published meanwhile is dropped; its children hang on the published one.
         """
-        published = 0
+        published, turn.source = 0, None
+        turn.deferred, turn.deferring = turn.deferring or turn.deferred, None
         for key, entry in sorted(turn.pending.items(), key=lambda item: item[0].boundary):
             del turn.pending[key]
             if not self.admissible(entry):
@@ -261,7 +270,7 @@ class SessionCache(CacheDisk):
 
     def abandon(self, turn: Turn) -> int:
         """Drop what is pending, deepest first, with its parent links; the number dropped."""
-        dropped = 0
+        dropped, turn.source, turn.deferring = 0, None, None
         for key in sorted(turn.pending, key=lambda key: -key.boundary):
             self._unlink(turn, turn.pending.pop(key))
             dropped += 1
@@ -284,8 +293,10 @@ class SessionCache(CacheDisk):
         return victim.key
 
     def victim(self) -> Entry | None:
-        """The entry that `evict_lru` would drop: the oldest leaf."""
-        leaves = (entry for entry in self._published.values() if entry.children == 0)
+        """The entry that `evict_lru` would drop: the oldest leaf that is not protected."""
+        if self.whole:
+            return self.whole_victim()
+        leaves = (e for e in self._published.values() if e.children == 0 and e.key not in self._protected)
         return min(leaves, key=lambda entry: entry.stamp, default=None)
 
     def clear(self) -> None:
@@ -294,6 +305,7 @@ class SessionCache(CacheDisk):
         for turn in self._turns:
             self._counts["abandoned"] += len(turn.pending)
             turn.pending.clear()
+            turn.deferring = turn.deferred = None
         self._counts["cleared"] += len(self._published)
         self._published.clear()
 
@@ -379,4 +391,4 @@ class SessionCache(CacheDisk):
             "byte_budget": self.byte_budget,
             "entry_budget": self.entry_budget,
         }
-        return zero | dict(self._counts) | now | self.disk_counters()
+        return zero | dict(self._counts) | now | self.whole_counters() | self.disk_counters()

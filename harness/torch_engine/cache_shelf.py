@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.torch_engine.cache_types import Entry, Turn
+from harness.torch_engine.cache_types import Deferred, Entry, Turn
 from harness.torch_engine.damage import damaged
 from harness.torch_engine.errors import MissingError
 from harness.torch_engine.keys import CacheKey, Schedule, Tokens, prefix_fingerprints
@@ -21,6 +21,7 @@ class CacheShelf:
     def __init__(self) -> None:
         self._published: dict[CacheKey, Entry] = {}
         self._turns: list[Turn] = []
+        self._protected: set[CacheKey] = set()
         self._clock = 0
         self._counts: Counter[str] = Counter()
 
@@ -97,6 +98,34 @@ class CacheShelf:
     def pending_bytes(self) -> int:
         """Bytes of pending snapshots of all turns."""
         return sum(e.snapshot.nbytes for turn in self._turns for e in turn.pending.values())
+
+    @property
+    def deferred_bytes(self) -> int:
+        """Bytes promised to deferred saves of all turns."""
+        return sum(promise.nbytes for promise in self._promises())
+
+    def _promises(self) -> list[Deferred]:
+        return [d for turn in self._turns for d in (turn.deferring, turn.deferred) if d is not None]
+
+    def published(self, key: CacheKey) -> Entry | None:
+        """The published entry of a key."""
+        return self._published.get(key)
+
+    def turns(self) -> Sequence[Turn]:
+        """Every open session's side."""
+        return self._turns
+
+    def protect(self, key: CacheKey) -> None:
+        """Never evict or replace the entry of a key, whether it is held yet or not."""
+        self._protected.add(key)
+
+    def unprotect(self, key: CacheKey) -> None:
+        """Treat a key like others again."""
+        self._protected.discard(key)
+
+    def protects(self, key: CacheKey) -> bool:
+        """Whether the key is protected."""
+        return key in self._protected
 
     def _pending_count(self) -> int:
         return sum(len(turn.pending) for turn in self._turns)

@@ -46,6 +46,8 @@ class Entry:
     parent: CacheKey | None
     stamp: int
     children: int = 0
+    ancestors: frozenset[CacheKey] = frozenset()
+    """Keys of all cuts above it, under the policy ``whole``."""
 
     def row(self, *, pending: bool) -> dict[str, object]:
         """The entry as a row of `SessionCache.entries`."""
@@ -62,6 +64,16 @@ class Entry:
         }
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deferred:
+    """A snapshot that is promised and not copied: its session still has all of it."""
+
+    key: CacheKey
+    nbytes: int
+    """What it will hold; counted as held."""
+    ancestors: frozenset[CacheKey]
+
+
 @dataclass(slots=True, eq=False)
 class Turn:
     """One session's side of the cache: its domain, its cuts, its pending captures."""
@@ -69,6 +81,12 @@ class Turn:
     domain: bytes
     schedule: Schedule
     pending: dict[CacheKey, Entry] = field(default_factory=dict)
+    source: CacheKey | None = None
+    """What the open turn was restored from."""
+    deferring: Deferred | None = None
+    """The deferred save of the open turn."""
+    deferred: Deferred | None = None
+    """That of an earlier turn which the session has not left."""
 
 
 COUNTERS = (
@@ -97,6 +115,10 @@ COUNTERS = (
     "skip_memory_guard",
     "skip_memory_query_failed",
     "skip_allocation",
+    "replaced",
+    "replaced_bytes",
+    "deferred",
+    "materialized",
     "live_hits",
     "live_tokens",
     "resident_hits",

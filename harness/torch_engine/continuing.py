@@ -11,7 +11,7 @@ Both are exact only for the session's own buffers, so neither outlives a reset o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,7 +49,9 @@ class Continuation:
         """The one of the turn that is open."""
 
     def drop(self) -> None:
-        """The live state was reset or replaced: nothing can be continued."""
+        """The live state is about to be reset, or was replaced: nothing can be continued."""
+        self.leave()
+        self.session.turn.deferred = None
         self.live, self.resident, self.pending = False, None, None
 
     def begin(self, prompt: npt.NDArray[np.int32]) -> int:
@@ -65,6 +67,36 @@ class Continuation:
         if max(live, resident) < s.cache.plan(s.turn, prompt).boundary:
             return 0
         return self.begin_live(prompt) if live >= resident else self.begin_resident(prompt)
+
+    # -- deferred ------------------------------------------------------------------------------
+
+    def defer(self, position: int) -> bool:
+        """Save the deepest cut without a copy, where the session's option ``deferred`` asks for it.
+
+        Returns:
+            Whether the cut has been dealt with.
+        """
+        s = self.session
+        if not s.options.deferred or position != self.deepest():
+            return False
+        s.cache.defer(s.turn, s.prompt, position, s.layout("prefix"), s.metadata())
+        return True
+
+    def leave(self) -> None:
+        """Copy the deferred save of a committed turn, while its rows are still there."""
+        s = self.session
+        if s.turn.deferred is not None and self.resident is not None:
+            s.cache.materialize(s.turn, self.whole_snapshot)
+
+    def whole_snapshot(self) -> Snapshot:
+        """The resident prefix as a snapshot of its own: kept fixed parts, and the live rows below its end."""
+        s, resident = self.session, self.resident
+        assert resident is not None  # noqa: S101 - leave looked
+        layout = s.buffers.layout("prefix", s.buffers.lengths_at(len(resident.tokens)))
+        stored = s.snapshotter.fixed_pairs(resident.fixed, layout)
+        fixed = tuple(replace(part, tensor=copy) for part, (_, copy) in zip(layout.fixed, stored, strict=True))
+        whole = StateLayout(fixed=fixed, rows=layout.rows)
+        return s.snapshotter.capture(whole, resident.fixed.meta, s.snapshotter.starts(whole, None))
 
     # -- live ----------------------------------------------------------------------------------
 
@@ -90,7 +122,7 @@ class Continuation:
 
     def resident_start(self, prompt: Tokens) -> int:
         """Tokens of the resident prefix if the prompt strictly extends it, else 0."""
-        if not self.session.options.resident or self.resident is None:
+        if self.resident is None:
             return 0
         tokens = self.resident.tokens
         return len(tokens) if len(prompt) > len(tokens) and starts_with(prompt, tokens) else 0
@@ -127,15 +159,22 @@ class Continuation:
     def at_boundary(self, position: int) -> None:
         """Keep the fixed parts, if this is the deepest cut strictly inside the prompt."""
         s = self.session
-        if s.options.resident and position == max((c for c in s.boundaries() if c < len(s.prompt)), default=0):
+        if (s.options.resident or s.turn.deferring is not None) and position == self.deepest():
             layout = self.fixed_layout()
             fixed = s.snapshotter.capture(layout, s.metadata(), ())
             self.pending = Resident(tokens=s.prompt[:position].copy(), fixed=fixed)
+
+    def deepest(self) -> int:
+        """The last cut strictly inside the prompt, 0 if there is none."""
+        s = self.session
+        return max((cut for cut in s.boundaries() if cut < len(s.prompt)), default=0)
 
     # -- the end of a turn ---------------------------------------------------------------------
 
     def commit(self) -> None:
         """The turn ended well: its state may be continued, its deepest cut gone back to."""
+        if self.session.turn.deferring is not None:
+            self.leave()
         self.live = self.session.position >= len(self.session.prompt)
         self.resident, self.pending = self.pending or self.resident, None
 

@@ -15,7 +15,7 @@ import torch
 from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.devices import device_facts, open_device, synchronize
-from harness.torch_engine.errors import BudgetError
+from harness.torch_engine.errors import BudgetError, OptionError
 from harness.torch_engine.handles import SavedSession, SessionHandle
 from harness.torch_engine.loading import draft_digest, load_draft, load_model
 from harness.torch_engine.models.config import model_config
@@ -69,6 +69,7 @@ class TorchEngine:
             snapshotter=self.snapshotter,
             memory_query=memory_query,
             headroom=self.options.memory_headroom,
+            whole=self.options.snapshots == "whole",
         )
         self._handles: set[SessionHandle] = set()
 
@@ -77,7 +78,8 @@ class TorchEngine:
 
         Args:
             overrides: fields of `SessionOptions`: ``chunk``, ``namespace``, ``route``, ``turns``,
-                ``turn_token``, ``owed``, ``live``, ``resident``, ``pin``,
+                ``turn_token``, ``owed``, ``live``, ``resident``,
+                ``deferred``, ``protect``, ``pin``,
                 ``draft_depth``, ``draft_force``.
 
         Raises:
@@ -85,7 +87,10 @@ class TorchEngine:
             UnsupportedError: an unknown route.
         """
         base = SessionOptions(chunk=self.options.chunk)
-        return self.session_class(self, session_options(base, overrides))
+        chosen = session_options(base, overrides)
+        if chosen.deferred and not self.cache.whole:
+            raise OptionError("deferred: expected an engine with snapshots whole, found delta")
+        return self.session_class(self, chosen)
 
     def new_buffers(self) -> SessionBuffers:
         """Memory for one session."""

@@ -43,6 +43,8 @@ class EngineOptions:
     """Byte budget of the session cache; 0 turns captures off."""
     cache_entries: int = 1024
     """Entry budget of the session cache; 0 turns captures off."""
+    snapshots: str = "delta"
+    """What the session cache stores: ``delta``, rows above the parent's; or ``whole``, all rows and no parent."""
     snapshot_bytes: int = 1 << 34
     """Byte budget of explicit snapshots; one past it is refused."""
     memory_headroom: int = 0
@@ -63,6 +65,8 @@ class EngineOptions:
         dtype_of(self.recurrent_type, RECURRENT_TYPES, what="recurrent_type")
         if self.poison not in POISONS:
             raise OptionError(f"poison: expected one of {POISONS}, found {self.poison!r}")
+        if self.snapshots not in ("delta", "whole"):
+            raise OptionError(f"snapshots: expected delta or whole, found {self.snapshots!r}")
         for name in ("max_seq_len", "threads"):
             _at_least(name, getattr(self, name), 1)
         for name in ("cache_bytes", "cache_entries", "snapshot_bytes", "memory_headroom"):
@@ -90,6 +94,10 @@ class SessionOptions:
     """Whether a prompt that extends the live state continues it without a restore."""
     resident: bool = False
     """Whether the deepest cut of the last turn can be gone back to without copying rows."""
+    deferred: bool = False
+    """Whether the deepest cut is saved without a copy until the session leaves it; cache policy ``whole`` only."""
+    protect: int = 0
+    """A cut whose snapshot is never evicted or replaced; 0 for none."""
     pin: int = 0
     """Tokens of a prefix that is pinned when a prompt first passes it, and cut there; 0 for none."""
     draft_depth: int = 4
@@ -108,6 +116,7 @@ class SessionOptions:
         if self.route not in ROUTES:
             raise UnsupportedError(f"route: expected one of {ROUTES}, found {self.route!r}")
         _at_least("pin", self.pin, 0)
+        _at_least("protect", self.protect, 0)
         if not 1 <= self.draft_depth <= MAX_DRAFT_DEPTH:
             raise OptionError(f"draft_depth: expected 1..{MAX_DRAFT_DEPTH}, found {self.draft_depth}")
         if self.draft_force not in (DRAFT_FORCES if self.route == "mtp" else ("",)):

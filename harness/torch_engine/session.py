@@ -117,7 +117,10 @@ class TorchSession(SessionState):
             self.idle("capture")
             self.owners_agree("capture")
             layout, meta = self.layout("prefix"), self.metadata()
-            self.cache.capture(self.turn, self._prompt, position, layout, meta)
+            if not self.continuing.defer(position):
+                self.cache.capture(self.turn, self._prompt, position, layout, meta)
+            if position == self.options.protect:
+                self.cache.protect(self.cache.key(self.turn, self._prompt, position))
             self.continuing.at_boundary(position)
 
     def commit(self) -> int:
@@ -232,6 +235,7 @@ class TorchSession(SessionState):
         if plan.key is None:
             self.cache.note_miss(plan.reason)
             return 0
+        self.turn.source = plan.key
         try:
             with self.transferring():
                 self.cache.restore(plan.key, self)

@@ -221,6 +221,8 @@ class SessionState:
     def close(self) -> None:
         """Drop pending captures and free the buffers; closing twice is allowed."""
         self._armed = False
+        if self._buffers is not None:
+            self.continuing.drop()
         self.cache.close_turn(self.turn)
         self._buffers = self.pinned = None
 
@@ -305,6 +307,7 @@ class SessionState:
         meta, layout = self._destination(saved.snapshot.meta)
         if meta.pinned != (0 if saved.pin is None else len(saved.pin.prompt)):
             raise MetadataError(f"metadata: expected the pin of the handle, found one of {meta.pinned} tokens")
+        self.continuing.leave()
         with self.transferring():
             self.restore_parts(saved, layout)
         self.pinned = saved.pin
@@ -332,6 +335,7 @@ class SessionState:
         decoded, layout = self._destination(meta)
         if decoded.pinned and self.buffers.layout("prefix").fixed:
             raise UnsupportedError("adopt: expected no pin where state is overwritten in place, found one")
+        self.continuing.leave()
         with self.transferring():
             self.load_parts(layout, parts)
         self.pinned = None
