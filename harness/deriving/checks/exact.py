@@ -1,7 +1,7 @@
 """``EXACT.STATE``: the candidate equals its reference in every part, the logits and the tokens.
 
 In this order: the witness holds; every look is there; the logits are finite; something was compared; the reference
-repeats itself; nothing differs. The first that does not hold is the answer.
+repeats itself; nothing differs; the bytes said to be copied fit the state. The first that does not hold is the answer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
         return doubt
     compared = comparisons(view, spec, found)
     doubt = not_finite(spec, found) or nothing_compared(spec, compared) or not_repeatable(view, spec, found)
-    return doubt or _judged(view, spec, compared)
+    judged = doubt or _judged(view, spec, compared)
+    return (_miscounted(view, spec) or judged) if judged.outcome is Outcome.PASS else judged
 
 
 def missing_look(view: CellView, spec: CheckSpec, found: Pairing) -> CheckResult | None:
@@ -122,6 +123,13 @@ def _witnessed(view: CellView, spec: CheckSpec) -> Mapping[str, str | int]:
     found = witness.account(view, _candidate(spec))
     counters = {"cached": found.cached, "restored_bytes": found.restored_bytes} if found is not None else {}
     return {"guarantee": str(spec.guarantee), "witness": str(spec.witness), **counters}
+
+
+def _miscounted(view: CellView, spec: CheckSpec) -> CheckResult | None:
+    """Return the answer where the state is right and the count of copied bytes cannot be."""
+    word = witness.miscounted(view, spec, _candidate(spec))
+    detail: dict[str, str | int] = {"witness": str(spec.witness), "how": word}
+    return answer(spec, Outcome.FAIL, "restore_not_witnessed", detail=detail) if word else None
 
 
 def _witness(view: CellView, spec: CheckSpec) -> CheckResult | None:

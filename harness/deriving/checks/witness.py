@@ -9,8 +9,9 @@ from harness.deriving.pairing import candidate_look, origin
 from harness.deriving.view import CellView
 from harness.model.evidence import StepRecord, Turn
 from harness.model.scenario import CheckSpec, PointRef, StepKind
-from harness.model.values import Phase, Witness
+from harness.model.values import Family, Observability, Phase, Witness
 
+_NOT_OF_A_PREFIX: Final = frozenset({Family.META, Family.LOGITS, Family.SAMPLER})
 _BEGINS: Final = frozenset({StepKind.RUN, StepKind.RESTORE, StepKind.IMPORT})
 _COPIES: Final = (Witness.COPIED, Witness.RESIDENT, Witness.DISK)
 
@@ -78,6 +79,26 @@ def broken(view: CellView, spec: CheckSpec, ref: PointRef) -> str:
             (from_disk and not _fresh_process(view, found), "same_process"),
         )
     return "no_such_witness"
+
+
+def miscounted(view: CellView, spec: CheckSpec, ref: PointRef) -> str:
+    """Return in what way the bytes that a copy says it copied cannot be right; empty: they can.
+
+    Everything but metadata, pending logits and sampler must have been copied; nothing beyond the state can have been.
+    """
+    found = account(view, ref)
+    if found is None or spec.witness not in (Witness.COPIED, Witness.DISK) or view.grade is not Observability.PARTS:
+        return ""
+    look = candidate_look(view, found.at, Phase.RESTORED)
+    if look is None:
+        return ""
+    rows = view.table(look).rows
+    most = sum(row.bytes for row in rows)
+    least = sum(row.bytes for row in rows if row.family not in _NOT_OF_A_PREFIX)
+    return _first(
+        (found.restored_bytes < least, "fewer_bytes_than_state"),
+        (found.restored_bytes > most, "more_bytes_than_state"),
+    )
 
 
 def restored_look_needed(spec: CheckSpec) -> bool:
