@@ -176,5 +176,5 @@ class LiveRuns:
             self._written.append(f"{live.plan.scenario.id}: {problem}")
             return
         what = f"draft ({finished.draft})" if finished.draft else "certificate"
-        named = next((path for path in finished.paths if path.suffix == ".json" and "ledger" not in path.parts), live.path)
-        self._written.append(f"{live.plan.scenario.id}: {what} {named}")
+        named = next((path for path in finished.paths if path.suffix == ".json" and "ledger" not in path.parts), None)
+        self._written.append(f"{live.plan.scenario.id}: {what} {named or live.path}")

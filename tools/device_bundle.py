@@ -56,14 +56,17 @@ def main() -> int:
     names = [f"{name}=={pins[name.lower()]}" for name in CARRIED if name.lower() in pins]
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     subprocess.run(
-        [*pip, "download", "--quiet", "--no-deps", "--only-binary=:all:", "--implementation", "cp"]
-        + ["--python-version", options.python, *platforms, "--dest", str(wheels), *names],
+        [
+            *[*pip, "download", "--quiet", "--no-deps", "--only-binary=:all:", "--implementation", "cp"],
+            *["--python-version", options.python, *platforms, "--dest", str(wheels), *names],
+        ],
         check=True,
     )
     shutil.copytree(ROOT / "scenarios", TARGET / "scenarios")
     (TARGET / "run.sh").write_text(RUN)
     size = sum(path.stat().st_size for path in TARGET.rglob("*") if path.is_file())
-    print(f"build/device: {len(list(wheels.iterdir()))} wheels, {size / 1e6:.1f} MB; there: bash build/device/run.sh OUT")
+    count = len(list(wheels.iterdir()))
+    print(f"build/device: {count} wheels, {size / 1e6:.1f} MB; there: bash build/device/run.sh OUT")
     return 0
 
 
