@@ -19,7 +19,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "build" / "device"
-CARRIED = ("orjson", "jsonschema", "jsonschema-rs", "jsonschema-specifications", "referencing", "rpds-py", "attrs")
+CARRIED = (
+    "orjson",
+    "jsonschema",
+    "jsonschema-rs",
+    "jsonschema-specifications",
+    "referencing",
+    "rpds-py",
+    "attrs",
+    "cryptography",
+    "cffi",
+    "pycparser",
+)
 """Compiled or uncommon packages. The rest (torch, numpy, pandas, pytest, rich, jinja2, pyyaml) is expected there."""
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux_2_5_x86_64")
 
