@@ -8,6 +8,7 @@ it go well first. Option ``fault`` plants a fault that stays silent.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import hashlib
 import os
 import signal
@@ -41,8 +42,12 @@ OPTIONS = {
     "during": "prefill",
     "after": 0,
     "fault": "",
+    "disk": "",
+    "disk_build": "",
 }
-ALL = frozenset(Capability) - {Capability.IMAGE, Capability.CANCEL, Capability.DISK}
+ALL = frozenset(Capability)
+IMAGE = struct.Struct("<4sI32sQ?4Q64s")
+LINK = struct.Struct("<32s32sQ32s4Q")
 
 
 def mix(value: int) -> int:
@@ -133,6 +138,7 @@ class ToyEngine:
         self.clock = 0
         self.calls: dict[str, int] = {}
         self.pending: list[list[Stored]] = []
+        self.disk = ToyDisk(Path(str(options["disk"])), str(options["disk_build"])) if options["disk"] else None
         self.misbehave("open")
 
     def misbehave(self, operation: str) -> None:
@@ -179,7 +185,7 @@ class ToyEngine:
             "pending_bytes": sum(one.bytes for turn in self.pending for one in turn),
             "entries": len(self.stored),
         }
-        return entries, {**self.counts, **held}
+        return entries, {**self.counts, **held, **(self.disk.counters() if self.disk else {})}
 
     def evict(self, count: int) -> int:
         gone = 0
@@ -188,10 +194,29 @@ class ToyEngine:
             leaves = [one for one in self.stored.values() if one.key not in parents]
             if not leaves:
                 break
-            del self.stored[min(leaves, key=lambda one: one.stamp).key]
+            leaf = self.stored.pop(min(leaves, key=lambda one: one.stamp).key)
+            if self.disk:
+                self.disk.write(leaf)
             gone += 1
         self.counts["evictions"] += gone
         return gone
+
+    def release(self, need: int) -> int:
+        before = sum(one.bytes for one in self.stored.values())
+        freed = 0
+        while freed < need and self.evict(1):
+            freed = before - sum(one.bytes for one in self.stored.values())
+        return freed
+
+    def forge_image(self, data: Buffer, what: str) -> Buffer:
+        if what != "version":
+            raise RefusedError(RefusalCode.UNSUPPORTED, f"no forgery {what}")
+        forged = bytearray(memoryview(data)[:-32])
+        forged[4] ^= 0x40
+        return bytes(forged) + hashlib.sha256(forged).digest()
+
+    def disk_files(self) -> Sequence[Options]:
+        return self.disk.files() if self.disk else []
 
     def set_budget(self, budget: Mapping[str, int]) -> None:
         self.budget.update(budget)
@@ -212,6 +237,9 @@ class ToyEngine:
 
     def close(self) -> None:
         self.misbehave("close")
+        self.evict(-1)
+        if self.disk:
+            self.disk.close()
 
 
 class ToySession:
@@ -222,7 +250,7 @@ class ToySession:
         self.state = State()
         self.prompt: Sequence[int] = ()
         self.start = 0
-        self.capturing = False
+        self.capturing = self.cancelled = False
         self.pending: list[Stored] = []
         engine.pending.append(self.pending)
 
@@ -230,6 +258,7 @@ class ToySession:
         self.engine.misbehave("begin")
         self.reset()
         self.prompt, self.capturing = prompt, cache
+        loaded = self._load() if cache else 0
         chain = self._chain() if cache else []
         self.engine.counts["hits" if chain else "misses"] += 1
         restored = self._restore(chain)
@@ -237,9 +266,14 @@ class ToySession:
             self.state.recurrent = [0, 0, 0, 0]
         if self.engine.options["fault"] == "count_high" and chain:
             return Begun(cached=self.state.position + 1, restored_bytes=restored, schedule=self._schedule(0))
-        return Begun(cached=self.state.position, restored_bytes=restored, schedule=self._schedule(0))
+        return Begun(cached=self.state.position, restored_bytes=restored, schedule=self._schedule(0), disk_bytes=loaded)
+
+    def _going_on(self) -> None:
+        if self.cancelled:
+            raise RefusedError(RefusalCode.STATE, "cancelled")
 
     def extend(self, tokens: Sequence[int]) -> Begun:
+        self._going_on()
         self.start, self.prompt, self.capturing = self.state.position, tokens, False
         return Begun(cached=self.start, restored_bytes=0, schedule=self._schedule(self.start))
 
@@ -266,6 +300,7 @@ class ToySession:
 
     def decode(self, count: int, sampler: Mapping[str, int]) -> Sequence[int]:
         self.engine.misbehave("decode")
+        self._going_on()
         if not self.state.valid:
             raise RefusedError(RefusalCode.STATE, "no pending logits")
         found = []
@@ -293,7 +328,46 @@ class ToySession:
             _part(ROWS, Family.KV, 1, "u64", (len(rows) // 16, 2), "rows", rows),
         ]
 
+    def image_size(self) -> int:
+        return IMAGE.size + len(self.state.rows) + 32
+
+    def export_image(self, capacity: int) -> Buffer:
+        self._going_on()
+        if self.image_size() > capacity:
+            raise RefusedError(RefusalCode.SHORT_BUFFER, f"{self.image_size()} bytes")
+        state = self.state
+        who = hashlib.sha256(f"{self.engine.options['preset']} {self.chunk}".encode()).digest()
+        head = IMAGE.pack(b"TOY1", 1, who, state.position, state.valid, *state.recurrent, bytes(state.logits))
+        if self.engine.options["fault"] == "unequal_images":
+            head = IMAGE.pack(b"TOY1", 1, who, state.position, True, *state.recurrent, os.urandom(64))
+        body = head + bytes(state.rows)
+        return body + hashlib.sha256(body).digest()
+
+    def import_image(self, data: Buffer) -> Begun:
+        body, digest = bytes(data)[:-32], bytes(data)[-32:]
+        if len(body) < IMAGE.size:
+            raise RefusedError(RefusalCode.SHORT_BUFFER, "no image")
+        magic, version, who, position, valid, *recurrent, logits = IMAGE.unpack_from(body)
+        wanted = hashlib.sha256(f"{self.engine.options['preset']} {self.chunk}".encode()).digest()
+        if magic != b"TOY1" or hashlib.sha256(body).digest() != digest:
+            raise RefusedError(RefusalCode.FORMAT, "not an image")
+        if version != 1:
+            raise RefusedError(RefusalCode.UNSUPPORTED, f"version {version}")
+        if who != wanted:
+            raise RefusedError(RefusalCode.IDENTITY, "another one's")
+        self.reset()
+        self.state = State(list(recurrent), bytearray(body[IMAGE.size :]), bytearray(logits), valid, position)
+        if self.engine.options["fault"] == "import_forgets":
+            self.state.recurrent = [0, 0, 0, 0]
+        copied = 32 + len(self.state.rows) + len(self.state.logits)
+        return Begun(cached=position, restored_bytes=copied, schedule=[position] if position else [])
+
+    def cancel(self) -> None:
+        self.commit()
+        self.cancelled = True
+
     def snapshot(self) -> str:
+        self._going_on()
         handle = f"h{len(self.engine.handles)}"
         self.engine.handles[handle] = _copy(self.state)
         return handle
@@ -312,7 +386,7 @@ class ToySession:
         self.engine.misbehave("synchronize")
 
     def reset(self) -> None:
-        self.state, self.prompt, self.start = State(), (), 0
+        self.state, self.prompt, self.start, self.cancelled = State(), (), 0, False
         self.pending.clear()
 
     def close(self) -> None:
@@ -325,6 +399,17 @@ class ToySession:
     def _key(self, boundary: int) -> str:
         text = f"{self.namespace} {self.chunk} {list(self.prompt[:boundary])}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def _load(self) -> int:
+        """Take the links that the disk has, and memory has not, into memory."""
+        disk, found = self.engine.disk, []
+        for boundary in range(self.chunk, len(self.prompt), self.chunk):
+            key = self._key(boundary)
+            if disk and key not in self.engine.stored and disk.path(key).is_file():
+                found.append(disk.read(key))
+        for one in found:
+            self.engine.stored[one.key] = one
+        return sum(one.bytes for one in found)
 
     def _chain(self) -> list[Stored]:
         chain: list[Stored] = []
@@ -356,6 +441,54 @@ class ToySession:
         self.engine.clock += 1
         self.engine.counts["captures"] += 1
         self.pending.append(Stored(key, boundary, parent, list(self.state.recurrent), rows, self.engine.clock))
+
+
+class ToyDisk:
+    """One file a link: build, key, boundary, parent, state, rows, digest."""
+
+    def __init__(self, folder: Path, build: str) -> None:
+        self.folder = folder
+        self.build = hashlib.sha256(build.encode()).digest()
+        self.counts = dict.fromkeys(("disk_loads", "disk_quarantined"), 0)
+        self.lock = (folder / "lock").open("w")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RefusedError(RefusalCode.STATE, "another one has this folder") from None
+
+    def path(self, key: str) -> Path:
+        return self.folder / f"{key}.toy"
+
+    def write(self, one: Stored) -> None:
+        head = LINK.pack(self.build, one.key.encode(), one.boundary, one.parent.encode(), *one.recurrent)
+        body = head + bytes(one.rows)
+        self.path(one.key).write_bytes(body + hashlib.sha256(body).digest())
+
+    def read(self, key: str) -> Stored:
+        data = self.path(key).read_bytes()
+        body, digest = data[:-32], data[-32:]
+        if hashlib.sha256(body).digest() != digest:
+            self.path(key).unlink()
+            self.counts["disk_quarantined"] += 1
+            raise RefusedError(RefusalCode.FORMAT, "damaged")
+        _, name, boundary, parent, *recurrent = LINK.unpack_from(body)
+        self.counts["disk_loads"] += 1
+        rows = bytearray(body[LINK.size :])
+        return Stored(name.decode(), boundary, parent.rstrip(b"\0").decode(), list(recurrent), rows)
+
+    def files(self) -> Sequence[Options]:
+        found = sorted(self.folder.glob("*.toy"))
+        bounds = [LINK.unpack_from(path.read_bytes())[2] for path in found]
+        return [
+            {"file": path.name, "boundary": bound, "bytes": path.stat().st_size, "payload_at": LINK.size}
+            for path, bound in zip(found, bounds, strict=True)
+        ]
+
+    def counters(self) -> dict[str, int]:
+        return {**self.counts, "disk_entries": len(list(self.folder.glob("*.toy")))}
+
+    def close(self) -> None:
+        self.lock.close()
 
 
 def _part(
