@@ -9,6 +9,7 @@ from harness.adapters.torch_words import META, host_bytes, refusals, sampling, s
 from harness.engines.interface import Begun, StatePart
 from harness.model.values import NO_LAYER, Family
 from harness.torch_engine.session import TorchSession
+from harness.torch_engine.viewing import shown
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -89,8 +90,8 @@ class TorchAdapterSession:
         return host_bytes(self._session.buffers.logits)
 
     def parts(self) -> Sequence[StatePart]:
-        """The metadata, then every part of the session."""
-        meta = self._session.metadata()
+        """The metadata, then every part of the session, or those that its option ``view`` shows."""
+        meta, parts = shown(self._session)
         first = StatePart(
             name=META,
             family=Family.META,
@@ -100,7 +101,7 @@ class TorchAdapterSession:
             stream="fixed",
             data=meta,
         )
-        return [first, *(state_part(part) for part in self._session.layout("session").parts())]
+        return [first, *(state_part(part) for part in parts)]
 
     def snapshot(self) -> str:
         """Save the whole session."""

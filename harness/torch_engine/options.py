@@ -104,6 +104,10 @@ class SessionOptions:
     """Most tokens drafted at a time on route ``mtp``; the depth adapts below it."""
     draft_force: str = ""
     """Whose drafts are judged; one of `DRAFT_FORCES`, route ``mtp`` only."""
+    draft_probe: bool = False
+    """Whether the session asks for a snapshot inside its first verify of more than one token, which must refuse."""
+    view: str = "all"
+    """What is shown of the state: ``all``, or only what the ``target`` would have on route ``ar``."""
 
     def validate(self) -> None:
         """Check every field.
@@ -121,6 +125,8 @@ class SessionOptions:
             raise OptionError(f"draft_depth: expected 1..{MAX_DRAFT_DEPTH}, found {self.draft_depth}")
         if self.draft_force not in (DRAFT_FORCES if self.route == "mtp" else ("",)):
             raise OptionError(f"draft_force: expected one of {DRAFT_FORCES} on route mtp, found {self.draft_force!r}")
+        if self.view not in ("all", "target"):
+            raise OptionError(f"view: expected all or target, found {self.view!r}")
         if self.turns and self.turn_token is None:
             raise OptionError("turn_token: expected a token id where turns is set, found none")
 

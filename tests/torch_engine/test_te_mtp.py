@@ -12,7 +12,19 @@ from harness.torch_engine.loading import draft_digest
 from harness.torch_engine.metadata import KIND_CODES, decode_metadata
 from harness.torch_engine.models.config import TILE, model_config
 from harness.torch_engine.sampling import Sampler
-from tests.torch_engine.support import ARCHS, CHUNK, cold, finish, options, parts, shared_engine, tokens, warm_up
+from harness.torch_engine.viewing import shown
+from tests.torch_engine.support import (
+    ARCHS,
+    CHUNK,
+    cold,
+    digest,
+    finish,
+    options,
+    parts,
+    shared_engine,
+    tokens,
+    warm_up,
+)
 
 PROMPT = tokens(1, CHUNK + 37)
 FORCES = ("", "reject", "accept", "partial")
@@ -307,6 +319,33 @@ def test_calls_inside_a_verify_are_refused_and_change_nothing(call: str) -> None
     session.engine.drop(handle)
 
 
+def test_a_snapshot_asked_for_inside_a_verify_is_refused_once_and_undone() -> None:
+    plain, session = begun(opened(draft_force="accept")), begun(opened(draft_force="accept", draft_probe=True))
+
+    with pytest.raises(SessionStateError, match="verify"):
+        session.decode(5)
+    after = parts(session)
+
+    assert after == parts(plain)
+    assert session.decode(5) == plain.decode(5)
+    assert parts(session) == parts(plain)
+
+
+def test_the_view_of_the_target_is_what_plain_decoding_shows() -> None:
+    plain = begun(shared_engine().open_session())
+    session = begun(opened(draft_force="partial", view="target"))
+    for each in (plain, session):
+        each.decode(8)
+
+    (expected_meta, expected), (meta, found) = shown(plain), shown(session)
+
+    assert meta == expected_meta
+    assert [(p.name, p.shape, digest(p.valid())) for p in found] == [
+        (p.name, p.shape, digest(p.valid())) for p in expected
+    ]
+    assert len(shown(begun(opened()))[1]) == len(found) + len(DRAFT_PARTS)
+
+
 def test_a_head_that_does_not_stand_one_behind_is_not_saved() -> None:
     session = begun(opened())
     assert session.buffers.draft is not None
@@ -339,7 +378,13 @@ def test_memory_behind_the_rows_of_the_head_does_not_matter(poison: str) -> None
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"draft_depth": 0}, {"draft_depth": 9}, {"draft_force": "often"}, {"route": "ar", "draft_force": "reject"}],
+    [
+        {"view": "draft_"},
+        {"draft_depth": 0},
+        {"draft_depth": 9},
+        {"draft_force": "often"},
+        {"route": "ar", "draft_force": "reject"},
+    ],
 )
 def test_options_of_the_drafter_are_checked(wrong: dict[str, object]) -> None:
     with pytest.raises(OptionError, match="draft_"):
