@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from harness.torch_engine.cache_disk import CacheDisk
 from harness.torch_engine.cache_types import Deferred, Entry, Turn
 from harness.torch_engine.keys import CacheKey, Tokens
-from harness.torch_engine.memory_guard import MemoryGuard, Room
+from harness.torch_engine.memory_guard import MemoryGuard, Room, out_of_memory
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
 
@@ -158,7 +158,9 @@ class CacheWhole(CacheDisk):
             return "exists"
         try:
             snapshot = capture()
-        except MemoryError:
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
             self.count({"skip_allocation": 1})
             return "allocation"
         self._published[promise.key] = Entry(

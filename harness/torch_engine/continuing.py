@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from harness.torch_engine.errors import TorchEngineError
 from harness.torch_engine.keys import Tokens
+from harness.torch_engine.memory_guard import out_of_memory
 from harness.torch_engine.snapshot import Snapshot
 from harness.torch_engine.state import StateLayout
 
@@ -84,8 +85,12 @@ class Continuation:
 
     def leave(self) -> None:
         """Copy the deferred save of a committed turn, while its rows are still there."""
-        s = self.session
-        if s.turn.deferred is not None and self.resident is not None:
+        s, promise, kept = self.session, self.session.turn.deferred, self.resident
+        if (
+            promise is not None
+            and kept is not None
+            and promise.key == s.cache.key(s.turn, kept.tokens, len(kept.tokens))
+        ):
             s.cache.materialize(s.turn, self.whole_snapshot)
 
     def whole_snapshot(self) -> Snapshot:
@@ -160,9 +165,15 @@ class Continuation:
         """Keep the fixed parts, if this is the deepest cut strictly inside the prompt."""
         s = self.session
         if (s.options.resident or s.turn.deferring is not None) and position == self.deepest():
-            layout = self.fixed_layout()
-            fixed = s.snapshotter.capture(layout, s.metadata(), ())
-            self.pending = Resident(tokens=s.prompt[:position].copy(), fixed=fixed)
+            try:
+                fixed = s.snapshotter.capture(self.fixed_layout(), s.metadata(), ())
+            except (MemoryError, RuntimeError) as error:
+                if not out_of_memory(error):
+                    raise
+                s.turn.deferring = None
+                s.cache.count({"skip_allocation": 1})
+            else:
+                self.pending = Resident(s.prompt[:position].copy(), fixed)
 
     def deepest(self) -> int:
         """The last cut strictly inside the prompt, 0 if there is none."""

@@ -37,3 +37,8 @@ class MemoryGuard:
         except Exception:  # noqa: BLE001 - whatever the query raises means "unknown"
             return Room.UNKNOWN
         return Room.ENOUGH if available >= need + self.headroom else Room.SHORT
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed, as the host or a device says it."""
+    return isinstance(error, MemoryError) or "memory" in str(error).lower()

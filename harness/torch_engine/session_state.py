@@ -212,6 +212,7 @@ class SessionState:
             Captures published.
         """
         self.idle("cancel")
+        self.continuing.commit()
         published = self.cache.commit(self.turn)
         self.abandon()
         self.continuing.drop()

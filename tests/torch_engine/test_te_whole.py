@@ -260,6 +260,42 @@ def test_a_deferred_save_of_a_turn_that_did_not_end_well_is_none(end: str) -> No
     assert counted(engine, "materialized", "deferred_bytes") == [0, 0]
 
 
+def test_a_deferred_save_of_a_cancelled_turn_is_copied_at_once() -> None:
+    engine = whole()
+    other = engine.open_session()
+    expected = cold(other, A)
+    session = engine.open_session(deferred=True)
+    warm_up(session, A[: 2 * CHUNK + 3])
+    session.begin(A, use_cache=True)
+    session.prefill(len(A))
+
+    session.cancel()
+
+    assert held(engine) == [CHUNK, 2 * CHUNK, 3 * CHUNK]
+    assert other.begin(A, use_cache=True) == 3 * CHUNK
+    assert finish(other, A) == expected
+
+
+def test_memory_that_cannot_be_had_skips_a_deferred_save(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = whole()
+    session = engine.open_session(deferred=True)
+    expected = cold(session, A)
+    session.begin(A, use_cache=True)
+    session.prefill(2 * CHUNK)
+    right = engine.snapshotter.allocate
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(engine.snapshotter, "allocate", fails)
+    session.prefill(3 * CHUNK)
+    monkeypatch.setattr(engine.snapshotter, "allocate", right)
+
+    assert finish(session, A) == expected
+    session.commit()
+    assert counted(engine, "skip_allocation", "deferred_entries") == [1, 0]
+
+
 def test_a_longer_deferred_save_copies_the_one_before_or_takes_its_place() -> None:
     def after(cache_bytes: int) -> tuple[list[int], list[int]]:
         engine = whole(cache_bytes=cache_bytes)
