@@ -27,8 +27,9 @@ SOURCES = ("harness", "schemas", "scenarios")
 FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "constraints.txt")
 KINDS = ("schemas", "scenarios")
 ENDINGS = frozenset({".json", ".yaml"})
-FOREIGN = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTEST_ADDOPTS", "PYTEST_PLUGINS"}
-"""Variables that could bring a checkout or another environment in through the back door."""
+FOREIGN = ("python", "pytest", "virtual_env")
+"""Beginnings of variables that could bring a checkout or another environment in through the back door."""
+
 
 SCENARIO = """\
 schema: statecert/scenario/v1
@@ -270,7 +271,7 @@ def call(command: Sequence[str], *, cwd: Path) -> str:
 
 
 def _environment(present: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in present.items() if name not in FOREIGN}
+    return {name: value for name, value in present.items() if not name.lower().startswith(FOREIGN)}
 
 
 def _wheel(places: Places) -> Path:
