@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from harness.deriving.campaign import FAULTS, LEFT_OUT, SCHEMA, Flip, derive_campaign, plan_flips
+from harness.deriving.campaign import SCHEMA, derive_campaign
+from harness.deriving.faults import FAULTS, LEFT_OUT, Flip, plan_flips
 from harness.deriving.prompts import prompt_digest, prompt_ids
 from harness.errors import InvalidDocumentError, NothingToDoError, ProtocolError, RefusedError, UsageError
 from harness.model.evidence import PartRow

@@ -12,14 +12,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from harness.deriving.bodies import body_of
 from harness.deriving.body import derive_body
 from harness.deriving.product import expand
 from harness.errors import InvalidDocumentError, InvalidScenarioError, NothingToDoError, StorageError, UsageError
+from harness.model.campaign import CampaignRecords
 from harness.model.evidence import Evidence, Header, Observation
 from harness.model.scenario import Plan, Scenario
 from harness.model.target import Environment, Source, Target, TargetFacts
 from harness.wire import canonical, resources
 from harness.wire.evidence_doc import EvidenceWriter, read_evidence
+from harness.wire.observed import read_observed
 from harness.wire.scenario_doc import parse_scenario
 
 if TYPE_CHECKING:
@@ -203,27 +206,40 @@ def file_evidence(bench: Bench, plan: Plan, evidence: Path, certificates: Path) 
         InvalidDocumentError: The evidence contradicts itself.
         StorageError: Something could not be written.
     """
-    from harness.certifying.issue import draft, issue, why_draft
-
-    data = read_bytes(evidence)
-    body = derive_body(read_evidence(data, evidence.name))
-    reason = why_draft(data)
-    paths = draft(data, bench.folder / "drafts") if reason else issue(data, certificates)
+    body = derive_body(read_evidence(read_bytes(evidence), evidence.name))
+    paths, reason = file_observed(evidence, certificates, bench.folder / "drafts")
     return Finished(plan=plan, evidence=evidence, body=body, paths=paths, draft=reason)
 
 
-def judge(path: Path) -> tuple[Evidence, dict[str, object]]:
-    """Evidence of a file, and the body that follows from it.
+def file_observed(path: Path, certificates: Path, drafts: Path) -> tuple[Sequence[Path], str]:
+    """File what a run or a campaign wrote: as a certificate where it may be one, else as a draft.
+
+    Returns:
+        What was written, and why it is a draft; empty: it is a certificate.
+
+    Raises:
+        InvalidDocumentError: The observations contradict themselves.
+        StorageError: Something could not be written.
+    """
+    from harness.certifying.issue import draft, issue, why_draft
+
+    data = read_bytes(path)
+    reason = why_draft(data)
+    return (draft(data, drafts) if reason else issue(data, certificates)), reason
+
+
+def judge(path: Path) -> tuple[Evidence | CampaignRecords, dict[str, object]]:
+    """Observations of a file, and the body that follows from them.
 
     Raises:
         InvalidDocumentError: The evidence is cut off, changed, or contradicts itself.
     """
-    evidence = read_evidence(read_bytes(path), path.name)
+    evidence = read_observed(read_bytes(path), path.name)
     if evidence.end is None:
         raise InvalidDocumentError(
             "found no end record: the run was cut off, so nothing can be judged", where=path.name
         )
-    return evidence, derive_body(evidence)
+    return evidence, body_of(evidence)
 
 
 def new_run_folder(out: Path) -> Path:
@@ -281,5 +297,5 @@ def rejudge(folder: Path) -> Iterator[tuple[Path, bool]]:
         path = folder / evidence_path(text_at(certificate.body, "run", "evidence", "sha256"))
         if not path.is_file():
             raise InvalidDocumentError("the evidence of a certificate is not there", where=path.name)
-        body = derive_body(read_evidence(read_bytes(path), path.name))
+        body = body_of(read_observed(read_bytes(path), path.name))
         yield folder / certificate_path(certificate), canonical.canonical(body) == canonical.canonical(certificate.body)

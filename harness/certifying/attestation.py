@@ -64,7 +64,14 @@ def _subjects(certificate: Certificate) -> Iterator[tuple[str, str]]:
     yield f"model/{text_at(body, 'subject', 'model', 'name')}", text_at(body, "subject", "model", "digest")
     for one in mappings_at(body, "harness", "path_sets"):
         yield f"harness/{one.get('name')}", str(one.get("digest"))
-    yield f"procedure/{text_at(body, 'scenario', 'id')}", text_at(body, "scenario", "procedure_digest")
+    yield _procedure(body)
     evidence = text_at(body, "run", "evidence", "sha256")
     yield f"evidence/{evidence}.jsonl", evidence
     yield f"certificate/{certificate.id}", certificate.id
+
+
+def _procedure(body: Mapping[str, object]) -> tuple[str, str]:
+    """Name what was done: a scenario by the digest that it carries, a campaign by that of its own words."""
+    if "campaign" in body:
+        return f"procedure/{text_at(body, 'campaign')}", canonical.digest(body.get("procedure"))
+    return f"procedure/{text_at(body, 'scenario', 'id')}", text_at(body, "scenario", "procedure_digest")

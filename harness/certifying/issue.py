@@ -21,23 +21,25 @@ from typing import Final
 from harness.certifying.events import time_after
 from harness.certifying.ledger import regenerate, require_sound, supersede_event, write_event, write_once
 from harness.certifying.store import ATTRIBUTES, Store, certificate_path, event_path, evidence_path, read_store
-from harness.deriving.body import derive_body
+from harness.deriving.bodies import body_of
 from harness.deriving.changes import same_place
-from harness.deriving.fields import text_at
+from harness.deriving.fields import text_at, value_at
 from harness.deriving.ids import certificate_id
 from harness.deriving.judge import plan_of
 from harness.deriving.status import derive_status
 from harness.errors import InvalidDocumentError, StorageError
+from harness.model.campaign import CampaignRecords
 from harness.model.certificate import Certificate, Event, Status
 from harness.model.evidence import CellEvent, Evidence
 from harness.model.values import CertificateState, TreeState
 from harness.wire import canonical, files, privacy
 from harness.wire.certificate_doc import format_certificate, require_body
-from harness.wire.evidence_doc import read_evidence
+from harness.wire.observed import read_observed
 
 _NO_TEXT: Final = b"* -text\n"
 """Git leaves the bytes of everything in the folder alone."""
 _MUTANTS: Final = "harness.mutants"
+_Observed = Evidence | CampaignRecords
 
 
 def why_draft(data: bytes) -> str:
@@ -46,14 +48,14 @@ def why_draft(data: bytes) -> str:
     Raises:
         InvalidDocumentError: The bytes are no evidence.
     """
-    return _why_draft(read_evidence(data, "evidence"))
+    return _why_draft(read_observed(data, "evidence"))
 
 
 def issue(data: bytes, folder: Path, now: str = "") -> list[Path]:
     """File evidence as a certificate; return what was written, nothing if all of it was there.
 
     Args:
-        data: Bytes of a closed evidence file.
+        data: Bytes of a closed file of observations, of a run or of a campaign.
         folder: The certificates folder.
         now: Time of a ledger event, RFC 3339 UTC; the end of the run, if not given.
 
@@ -63,14 +65,14 @@ def issue(data: bytes, folder: Path, now: str = "") -> list[Path]:
             trusted. Nothing was written.
         StorageError: The disk refuses; the same call completes what is missing.
     """
-    evidence = read_evidence(data, "evidence")
+    evidence = read_observed(data, "evidence")
     reason = _why_draft(evidence)
     if reason:
         raise InvalidDocumentError(f"cannot be certified: {reason}", where="evidence")
     certificate = _certificate(evidence)
     store = read_store(folder)
     _require_new_run(store, certificate)
-    created = now or (evidence.end.finished if evidence.end is not None else "")
+    created = now or text_at(certificate.body, "run", "finished")
     events = _events(store, certificate, created)
     require_sound(store, [certificate], events)
     return _write(folder, data, certificate, events)
@@ -83,9 +85,10 @@ def draft(data: bytes, folder: Path) -> list[Path]:
         InvalidDocumentError: The evidence was cut off or contradicts itself.
         StorageError: The disk refuses.
     """
-    evidence = read_evidence(data, "evidence")
-    body = derive_body(evidence)
-    path = folder / f"draft-{evidence.header.scenario_id}-{evidence.header.run_id}.json"
+    evidence = read_observed(data, "evidence")
+    body = body_of(evidence)
+    about = text_at(body, "scenario", "id") or text_at(body, "campaign")
+    path = folder / f"draft-{about}-{text_at(body, 'run', 'run_id')}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -94,7 +97,9 @@ def draft(data: bytes, folder: Path) -> list[Path]:
     return [path]
 
 
-def _why_draft(evidence: Evidence) -> str:
+def _why_draft(evidence: _Observed) -> str:
+    if isinstance(evidence, CampaignRecords):
+        return _why_draft_of_campaign(evidence)
     if evidence.end is None:
         return "cut_off"
     header = evidence.header
@@ -108,12 +113,21 @@ def _why_draft(evidence: Evidence) -> str:
     return next((word for holds, word in conditions if holds), "")
 
 
+def _why_draft_of_campaign(found: CampaignRecords) -> str:
+    """Return the reason; a campaign is never partial: one that was broken off has no end, and could not be read."""
+    conditions = (
+        (value_at(found.header, "target", "group") == _MUTANTS, "mutant"),
+        (value_at(found.header, "source", "tree") == TreeState.DIRTY, "dirty_tree"),
+    )
+    return next((word for holds, word in conditions if holds), "")
+
+
 def _ran(evidence: Evidence) -> bool:
     return any(isinstance(one, CellEvent) and one.event == "begin" for one in evidence.observations)
 
 
-def _certificate(evidence: Evidence) -> Certificate:
-    body = derive_body(evidence)
+def _certificate(evidence: _Observed) -> Certificate:
+    body = body_of(evidence)
     require_body(body, "certificate")
     private = privacy.findings(body)
     if private:

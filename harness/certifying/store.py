@@ -3,7 +3,8 @@
 ::
 
     <scenario>/<engine>-<model>/<hw_class>/<date>-<id12>.json   certificates
-    <scenario>/<engine>-<model>/<hw_class>/README.md            generated
+    <campaign>/<engine>-<model>/<hw_class>/<date>-<id12>.json   certificates of campaigns
+    <...>/<...>/<hw_class>/README.md                            generated
     evidence/<sha256>.jsonl                                     what certificates rest on
     ledger/<year>/<event id>.json                               append-only
 

@@ -2,25 +2,30 @@
 
 Each flip is brought back by a restore (or made right after one). Beside what the part digests see stands what final
 logits and 64 greedy tokens alone would have seen. Two files are written: the observations, and a summary that follows
-from them.
+from them. With ``--certify`` the campaign is also filed as a certificate, if the tree is clean.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from harness.commands.common import add_json, add_target, parse_options, show
 from harness.errors import ExitCode, UsageError
-from harness.model.values import Verdict
+from harness.model.values import TreeState, Verdict
 
 if TYPE_CHECKING:
+    from harness.faultcampaign import Campaign
     from harness.reporting.tables import Table
 
-EXAMPLE = "example: statecert faults --flips 240 --type bf16\n         statecert faults --check runs/x/faults.jsonl"
+EXAMPLE = (
+    "example: statecert faults --flips 240 --type bf16\n"
+    "         statecert faults --certify\n"
+    "         statecert faults --check runs/x/faults.jsonl"
+)
 
 _COLUMNS: Final = (
     ("element_type", "K/V type"),
@@ -50,7 +55,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("runs"), metavar="DIR", help="where run folders go (default: runs)"
     )
-    parser.add_argument("--check", type=Path, metavar="FILE", help="derive the summary of this file again; run nothing")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--certify",
+        type=Path,
+        nargs="?",
+        const=Path("certificates"),
+        metavar="DIR",
+        help="file the campaign as a certificate in this folder (default: certificates); a draft if files are changed",
+    )
+    how.add_argument("--check", type=Path, metavar="FILE", help="derive the summary of this file again; run nothing")
     add_json(parser)
 
 
@@ -64,14 +78,26 @@ def run(args: argparse.Namespace) -> ExitCode:
         body = require_equal(args.check)
         show(table(body), as_json=args.json)
         return exit_code(body)
-    body, files = _run(args)
-    show(table(body), as_json=args.json)
+    done = _run(args)
+    filed = _filed(done, args.certify) if args.certify else ""
+    show(table(done.body), as_json=args.json)
     if not args.json:
-        sys.stdout.write("".join(f"{name:<13} {path}\n" for name, path in files))
-    return exit_code(body)
+        sys.stdout.write(f"observations  {done.evidence}\nsummary       {done.summary}\n{filed}")
+    return exit_code(done.body)
 
 
-def _run(args: argparse.Namespace) -> tuple[Mapping[str, object], Sequence[tuple[str, Path]]]:
+def _filed(done: Campaign, certificates: Path) -> str:
+    """File a campaign; say in lines what was written."""
+    from harness.pipeline import file_observed
+
+    paths, reason = file_observed(done.evidence, certificates, done.evidence.parent / "drafts")
+    if reason:
+        return f"draft         {paths[0]} ({reason})\n"
+    written = next((path for path in paths if path.parent.name not in {"evidence"} and path.suffix == ".json"), None)
+    return f"certificate   {written or certificates}\nnext          statecert gate {certificates}\n"
+
+
+def _run(args: argparse.Namespace) -> Campaign:
     from harness.faultcampaign import TYPES, Asked, run_campaign
     from harness.model.target import Target
     from harness.pipeline import bench, new_run_folder
@@ -90,8 +116,9 @@ def _run(args: argparse.Namespace) -> tuple[Mapping[str, object], Sequence[tuple
             sys.stderr.flush()
 
     with bench(target, new_run_folder(args.out)) as up:
-        done = run_campaign(up, asked, None if args.json else tell)
-    return done.body, (("observations", done.evidence), ("summary", done.summary))
+        if args.certify and up.source.tree == TreeState.DIRTY:
+            sys.stderr.write("files of engine or harness differ from their commit: this will be a draft\n")
+        return run_campaign(up, asked, None if args.json else tell)
 
 
 def exit_code(body: Mapping[str, object]) -> ExitCode:

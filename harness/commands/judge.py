@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from harness.commands.common import add_json, show
+from harness.deriving.fields import mappings_at
 from harness.errors import ExitCode, NothingToDoError, UsageError
 from harness.model.values import Verdict
 
@@ -43,15 +44,20 @@ def _judge(paths: list[Path], *, as_json: bool) -> ExitCode:
         _, body = judge(path)
         decision = body["decision"]
         overall = Verdict(str(decision["overall"])) if isinstance(decision, Mapping) else Verdict.ERROR
-        cells = body["cells"]
-        rows.extend(
-            {"cell": cell["id"], "outcome": cell["outcome"], "overall": overall, "evidence": path.name}
-            for cell in (cells if isinstance(cells, list) else [])
-        )
+        rows.extend({**row, "overall": overall, "evidence": path.name} for row in _rows(body))
         code = worse(code, _code(overall))
     columns = [Column(key=key, header=key) for key in ("cell", "outcome", "overall", "evidence")]
     show(Table(title=f"{len(paths)} evidence files", columns=columns, rows=rows), as_json=as_json)
     return code
+
+
+def _rows(body: Mapping[str, object]) -> Iterator[dict[str, str | int]]:
+    """One row per cell; of a campaign one per row of its results."""
+    for cell in mappings_at(body, "cells"):
+        yield {"cell": str(cell["id"]), "outcome": str(cell["outcome"])}
+    for row in mappings_at(body, "results"):
+        found = f"{row['located']} of {row['flips']} located"
+        yield {"cell": f"{body['campaign']} {row['element_type']}", "outcome": found}
 
 
 def _code(overall: Verdict) -> ExitCode:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from harness.deriving import about
 from harness.deriving.ids import certificate_id, claim_key
 from harness.deriving.judge import Judged, judge
 from harness.deriving.limits import limits
@@ -16,7 +17,7 @@ from harness.deriving.pairing import comparisons, pairing
 from harness.deriving.view import CellView
 from harness.errors import InvalidDocumentError
 from harness.model.decision import CellDecision, CheckResult
-from harness.model.evidence import Evidence, Header, Trust, Turn
+from harness.model.evidence import Evidence, Trust, Turn
 from harness.model.scenario import CheckKind, CheckSpec
 from harness.model.values import Outcome
 
@@ -59,17 +60,9 @@ def derive_body(evidence: Evidence, where: str = "evidence") -> dict[str, object
         ),
         "scenario": {"id": header.scenario_id, "procedure_digest": header.procedure_digest},
         "run": _run(evidence, judged),
-        "subject": _subject(header),
-        "environment": {
-            "machine": header.environment["machine"],
-            "hw_class": target["hw_class"],
-            "device": target["device"],
-            "facts": header.environment["facts"],
-        },
-        "harness": {
-            "version": header.source["harness_version"],
-            "path_sets": header.source["path_sets"],
-        },
+        "subject": about.subject(target, header.source),
+        "environment": about.environment(header.environment, target),
+        "harness": about.harness(header.source),
         "observability": target["observability"],
         "axes": [{"name": name, "values": list(labels)} for name, labels in judged.plan.axes.items()],
         "cells": [_cell(cell, judged.views.get(cell.id)) for cell in judged.decision.cells],
@@ -97,24 +90,6 @@ def _run(evidence: Evidence, judged: Judged) -> dict[str, object]:
         "scales": list(judged.plan.scales),
         "partial": judged.plan.partial or end.interrupted,
         "evidence": {"sha256": evidence.sha256, "bytes": evidence.bytes, "records": end.records},
-    }
-
-
-def _subject(header: Header) -> dict[str, object]:
-    target, source = header.target, header.source
-    return {
-        "engine": {
-            "name": target["engine"],
-            "version": target["engine_version"],
-            "adapter": target["adapter"],
-            "group": target["group"],
-        },
-        "model": {"name": target["model"], "digest": target["model_digest"]},
-        "capabilities": target["capabilities"],
-        "identity": target["identity"],
-        "path_sets": target["path_sets"],
-        "tree": source["tree"],
-        "commit": source["commit"],
     }
 
 
@@ -186,12 +161,6 @@ def _trust(trust: Sequence[Trust]) -> dict[str, object]:
         "known_answers": sum(one.known_answers for one in trust),
         "spot_checks": sum(one.spot_checks for one in trust),
         "mismatches": sum(one.mismatches for one in trust),
-        "hashed_by": _one_word([one.hashed_by for one in trust]),
-        "algorithm": _one_word([one.algorithm for one in trust]),
+        "hashed_by": about.one_word([one.hashed_by for one in trust]),
+        "algorithm": about.one_word([one.algorithm for one in trust]),
     }
-
-
-def _one_word(words: Sequence[str]) -> str:
-    """Return the word that all children share; ``mixed`` or ``none`` where they share none."""
-    different = sorted(set(words))
-    return different[0] if len(different) == 1 else ("mixed" if different else "none")

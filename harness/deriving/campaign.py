@@ -1,409 +1,46 @@
-"""Single-bit campaigns: which bits are flipped, and the summary that follows from what was seen. Pure.
+"""Campaigns: long runs whose result is one certificate. Name to the function that derives its part of the body. Pure.
 
-A campaign's file is closed like evidence: a header, observations, an end record. The flips are a function of the seed
-and of the part table at the boundary, so a reader makes the plan again and holds the file to it; everything that the
-summary counts is derived from digests in the file, nothing is taken on its word.
+Another campaign is another name here, with a derive function of its own. Beside it stand its records and its body in
+``schemas/campaign.v1.json``, its questions in :mod:`harness.gating.counts`, its page in
+:mod:`harness.reporting.campaigns`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from harness.deriving.checks.inventory import WIDTHS
+from harness.deriving.campaign_body import KIND, SCHEMA, common, common_limits
+from harness.deriving.faults import FAULTS, derive_faults
 from harness.errors import InvalidDocumentError
-from harness.model.evidence import PartRow, PartTable
-from harness.model.values import Family, Sha256, Verdict
-from harness.wire.evidence_doc import observation_from_mapping, part_table
+from harness.model.campaign import CampaignRecords
 
-SCHEMA: Final = "statecert/campaign/v1"
-KIND: Final = "campaign"
-FAULTS: Final = "faults"
-LEFT_OUT: Final = frozenset({Family.META, Family.LOGITS, Family.SAMPLER, Family.IMAGE})
-"""Families without flips: a changed metadata is refused by name, pending logits and sampler are none at a boundary."""
+__all__ = ["CAMPAIGNS", "KIND", "SCHEMA", "derive_campaign"]
 
-Record = Mapping[str, object]
-_FIELDS: Final = ("where", "part", "byte", "mask")
-_COLUMNS: Final = ("flips", "located", "refused", "restored", "prefilled", "logits", "logits_end", "tokens")
-_EXPONENTS: Final = {"f64": 52, "f32": 23, "f16": 10, "bf16": 7}
-"""Bits of the mantissa, where elements are floats."""
+Derive = Callable[[CampaignRecords, str], dict[str, object]]
+"""Takes all records and a name for errors; returns at least ``results``, ``limits`` and ``decision``."""
+
+CAMPAIGNS: Final[Mapping[str, Derive]] = {FAULTS: derive_faults}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Flip:
-    """One bit to flip, in the terms of a person and of a machine."""
-
-    number: int
-    where: str
-    """``store``: in the stored snapshot, before it is restored; ``live``: right after the restore."""
-    part: str
-    family: str
-    layer: int
-    element_type: str
-    row: int
-    element: int
-    """Index within its row."""
-    bit: int
-    """0 is the lowest of the element."""
-    byte: int
-    """Offset in the part."""
-    mask: int
-
-    @property
-    def bits(self) -> str:
-        """``sign``, ``exponent`` or ``mantissa``; ``integer`` where the element is no float."""
-        mantissa = _EXPONENTS.get(self.element_type)
-        if mantissa is None:
-            return "integer"
-        if self.bit == 8 * WIDTHS[self.element_type] - 1:
-            return "sign"
-        return "mantissa" if self.bit < mantissa else "exponent"
-
-
-def plan_flips(rows: Sequence[PartRow], *, count: int, seed: int, kind: str) -> Sequence[Flip]:
-    """Return the flips of one element type: round after round over all parts, bit positions dealt out evenly.
+def derive_campaign(found: CampaignRecords, where: str = "campaign") -> dict[str, object]:
+    """Return the body that follows from a campaign's file.
 
     Args:
-        rows: Part table at the boundary.
-        count: How many.
-        seed: Of the campaign.
-        kind: What is run, like the element type of K and V; another kind draws other places.
-
-    Raises:
-        InvalidDocumentError: No part can be flipped in.
-    """
-    parts = [row for row in rows if row.family not in LEFT_OUT and row.bytes and row.element_type in WIDTHS]
-    if not parts:
-        raise InvalidDocumentError("found no part with bytes in it; nothing can be flipped")
-    dealers: dict[str, Callable[[], int]] = {}
-    flips = []
-    for number in range(count):
-        row = parts[number % len(parts)]
-        name = row.element_type
-        deal = dealers.setdefault(name, _dealer(8 * WIDTHS[name], f"{seed}:{kind}:{name}"))
-        flips.append(_flip(row, number, deal(), number // len(parts), f"{seed}:{kind}:{number}"))
-    return flips
-
-
-def _flip(row: PartRow, number: int, bit: int, turn: int, text: str) -> Flip:
-    width = WIDTHS[row.element_type]
-    index = _draw(text) % (row.bytes // width)
-    in_row = max(1, math.prod(row.shape[1:]))
-    return Flip(
-        number=number,
-        where=("store", "live")[turn % 2],
-        part=row.name,
-        family=row.family,
-        layer=row.layer,
-        element_type=row.element_type,
-        row=index // in_row,
-        element=index % in_row,
-        bit=bit,
-        byte=index * width + bit // 8,
-        mask=1 << bit % 8,
-    )
-
-
-def _dealer(bits: int, text: str) -> Callable[[], int]:
-    """Return a function that deals all bit positions in a drawn order, again and again."""
-    dealt = 0
-
-    def deal() -> int:
-        nonlocal dealt
-        order = sorted(range(bits), key=lambda bit: _draw(f"{text}:{dealt // bits}:{bit}"))
-        dealt += 1
-        return order[(dealt - 1) % bits]
-
-    return deal
-
-
-def _draw(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-
-
-def derive_campaign(lines: Sequence[Record], where: str = "campaign") -> dict[str, object]:
-    """Return the summary that follows from the records of a campaign's file.
-
-    Args:
-        lines: All records, header first, end record last.
+        found: All records, header first, end record last.
         where: What to call the file in an error.
 
     Raises:
-        InvalidDocumentError: The records are cut off, out of order, or contradict each other or their plan.
+        InvalidDocumentError: The records are cut off, out of order, contradict each other or their plan, or are of a
+            campaign that is not known here.
     """
-    if not lines or lines[0].get("type") != "header" or lines[-1].get("type") != "end":
+    records = found.records
+    if not records or records[0].get("type") != "header" or records[-1].get("type") != "end":
         raise InvalidDocumentError("found no header or no end record; a campaign that was cut off is none", where=where)
-    header, end = lines[0], lines[-1]
-    reading = _Reading(where=where, header=header)
-    for record in lines[1:-1]:
-        reading.take(record)
-    kinds = reading.finished()
-    return {
-        "schema": SCHEMA,
-        "kind": KIND,
-        "campaign": FAULTS,
-        "run": _run(header, end),
-        **_about(header),
-        "procedure": header["procedure"],
-        "results": [_row(reading, kind, kind.counts) for kind in kinds],
-        "by_family": [{"family": name, **_counted(c)} for name, c in _split(kinds, lambda flip: flip.family)],
-        "by_bits": [{"bits": name, **_counted(c)} for name, c in _split(kinds, lambda flip: flip.bits)],
-        "missed": [{"element_type": kind.name, "number": n} for kind in kinds for n in kind.missed],
-        "trust": reading.trusted(),
-        "decision": _decision(kinds, reading.trusted()),
-    }
-
-
-@dataclass(kw_only=True, slots=True)
-class _Kind:
-    """What was seen with one element type of K and V."""
-
-    name: str
-    references: list[Record] = field(default_factory=list)
-    rows: Sequence[PartRow] = ()
-    plan: Sequence[Flip] = ()
-    answers: list[Mapping[str, bool]] = field(default_factory=list)
-    """Per flip: whether each column says yes."""
-    clean: int = 0
-    clean_differing: int = 0
-
-    @property
-    def counts(self) -> Sequence[Mapping[str, bool]]:
-        return self.answers
-
-    @property
-    def missed(self) -> Sequence[int]:
-        """Flips that were neither located nor refused."""
-        return [n for n, one in enumerate(self.answers) if not one["located"] and not one["refused"]]
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether both cold runs agree."""
-        return _essence(self.references[0]) == _essence(self.references[1])
-
-
-@dataclass(kw_only=True, slots=True)
-class _Reading:
-    """Takes the records of a file in order and holds them to the plan and to each other."""
-
-    where: str
-    header: Record
-    kinds: dict[str, _Kind] = field(default_factory=dict)
-    tables: dict[str, PartTable] = field(default_factory=dict)
-    trust: list[Record] = field(default_factory=list)
-
-    def take(self, record: Record) -> None:
-        """File one record."""
-        match record.get("type"):
-            case "parts":
-                table = observation_from_mapping(record, self.where)
-                if not isinstance(table, PartTable) or part_table(table.rows).root != table.root:
-                    raise self._fault("the root of a part table is not the digest of its rows")
-                self.tables[table.root] = table
-            case "reference":
-                self._reference(record)
-            case "flip":
-                self._flip(record)
-            case "clean":
-                kind = self._kind(record)
-                kind.clean += 1
-                kind.clean_differing += _essence(record) != _essence(kind.references[0])
-            case "trust":
-                self.trust.append(record)
-            case other:
-                raise self._fault(f"found a record of type {other!r}")
-
-    def finished(self) -> Sequence[_Kind]:
-        """Return all element types, each with as many flips as were declared."""
-        procedure = self._procedure()
-        if list(self.kinds) != procedure["element_types"]:
-            raise self._fault(f"found the element types {list(self.kinds)}; declared are {procedure['element_types']}")
-        for kind in self.kinds.values():
-            if len(kind.answers) != procedure["flips"] or len(kind.references) != _REPS or not kind.clean:
-                raise self._fault(
-                    f"{kind.name}: found {len(kind.answers)} flips of {procedure['flips']}, {len(kind.references)} "
-                    f"references of {_REPS}, {kind.clean} runs without a flip"
-                )
-        return list(self.kinds.values())
-
-    def trusted(self) -> dict[str, int]:
-        """Return what was done so that digests can be believed, summed up."""
-        names = ("known_answers", "spot_checks", "mismatches")
-        return {"children": len(self.trust), **{name: sum(_int(one, name) for one in self.trust) for name in names}}
-
-    def _reference(self, record: Record) -> None:
-        kind = self.kinds.setdefault(str(record["element_type"]), _Kind(name=str(record["element_type"])))
-        if record["rep"] != len(kind.references):
-            raise self._fault(f"{kind.name}: found reference {record['rep']} after {len(kind.references)}")
-        kind.references.append(record)
-        if len(kind.references) > 1:
-            return
-        root = str(record["restored"])
-        if root not in self.tables:
-            raise self._fault(f"{kind.name}: found no part table of the reference")
-        procedure = self._procedure()
-        kind.rows = self.tables[root].rows
-        kind.plan = plan_flips(kind.rows, count=_int(procedure, "flips"), seed=_int(procedure, "seed"), kind=kind.name)
-
-    def _flip(self, record: Record) -> None:
-        kind = self._kind(record)
-        number = len(kind.answers)
-        if record["number"] != number or number >= len(kind.plan):
-            raise self._fault(f"{kind.name}: found flip {record['number']}; expected {number} of {len(kind.plan)}")
-        flip = kind.plan[number]
-        if any(record[name] != getattr(flip, name) for name in _FIELDS):
-            raise self._fault(f"{kind.name}: flip {number} is not the one that the seed gives")
-        if "refused" not in record:
-            self._agrees(kind, record)
-        kind.answers.append(_answers(flip, record, kind.references[0], _int(self._procedure(), "boundary")))
-
-    def _agrees(self, kind: _Kind, record: Record) -> None:
-        """Hold the digests of changed parts to the root of the whole table."""
-        changed = _mapping(record, "changed")
-        rows = [replace(row, sha256=Sha256(str(changed.get(row.name, row.sha256)))) for row in kind.rows]
-        if part_table(rows).root != record["restored"] or set(changed) - {row.name for row in rows}:
-            raise self._fault(f"{kind.name}: flip {record['number']}: changed parts do not give the root of its table")
-
-    def _kind(self, record: Record) -> _Kind:
-        kind = self.kinds.get(str(record["element_type"]))
-        if kind is None:
-            raise self._fault(f"found {record['element_type']} before its reference")
-        return kind
-
-    def _procedure(self) -> Record:
-        return _mapping(self.header, "procedure")
-
-    def _fault(self, message: str) -> InvalidDocumentError:
-        return InvalidDocumentError(message, where=self.where)
-
-
-_REPS: Final = 2
-_ESSENCE: Final = ("restored", "prefilled", "end", "logits", "logits_end", "tokens")
-
-
-def _essence(record: Record) -> Sequence[object]:
-    return [record.get(name) for name in _ESSENCE]
-
-
-def _answers(flip: Flip, record: Record, reference: Record, boundary: int) -> Mapping[str, bool]:
-    """Return what each way of looking says to one flip."""
-    if "refused" in record:
-        return {**dict.fromkeys(_COLUMNS, False), "flips": True, "refused": True}
-    differs = {name: record[name] != reference[name] for name in _ESSENCE}
-    return {
-        "flips": True,
-        "located": _located(flip, record, boundary),
-        "refused": False,
-        **{name: differs[name] for name in ("restored", "prefilled", "logits", "logits_end", "tokens")},
-    }
-
-
-def _located(flip: Flip, record: Record, boundary: int) -> bool:
-    """Tell whether the one changed part, row, element and bit are those that were flipped, before the suffix ran."""
-    found = record.get("located")
-    if not isinstance(found, Mapping) or list(_mapping(record, "changed")) != [flip.part]:
-        return False
-    place = {"part": flip.part, "layer": flip.layer, "row": flip.row, "element": flip.element, "byte": flip.byte}
-    if any(found.get(name) != value for name, value in place.items()) or record["position"] != boundary:
-        return False
-    try:
-        one, other = (int.from_bytes(bytes.fromhex(str(found[side])), "little") for side in ("reference", "candidate"))
-    except (KeyError, ValueError):
-        return False
-    return one ^ other == 1 << flip.bit and found.get("differing_elements") == 1
-
-
-def _split(kinds: Iterable[_Kind], key: Callable[[Flip], str]) -> Sequence[tuple[str, Sequence[Mapping[str, bool]]]]:
-    found: dict[str, list[Mapping[str, bool]]] = {}
-    for kind in kinds:
-        for flip, one in zip(kind.plan, kind.answers, strict=True):
-            found.setdefault(key(flip), []).append(one)
-    return sorted(found.items())
-
-
-def _counted(answers: Sequence[Mapping[str, bool]]) -> dict[str, int]:
-    return {name: sum(one[name] for one in answers) for name in _COLUMNS}
-
-
-def _row(reading: _Reading, kind: _Kind, answers: Sequence[Mapping[str, bool]]) -> dict[str, object]:
-    reference = kind.references[0]
-    return {
-        "element_type": kind.name,
-        **_counted(answers),
-        "clean": kind.clean,
-        "clean_differing": kind.clean_differing,
-        "repeatable": kind.repeatable,
-        "parts": len({flip.part for flip in kind.plan}),
-        "bit_positions": len({(flip.element_type, flip.bit) for flip in kind.plan}),
-        "reference": reference["restored"],
-        "options": _mapping(reference, "options"),
-        "boundary": _int(_mapping(reading.header, "procedure"), "boundary"),
-    }
-
-
-def _decision(kinds: Sequence[_Kind], trust: Mapping[str, int]) -> dict[str, object]:
-    reasons = []
-    if not all(kind.repeatable for kind in kinds):
-        reasons.append("not_repeatable")
-    if any(kind.clean_differing for kind in kinds):
-        reasons.append("differs_without_a_flip")
-    if trust["mismatches"] or not trust["children"]:
-        reasons.append("digests_not_trusted")
-    if reasons:
-        return {"overall": str(Verdict.ERROR), "reasons": reasons}
-    missed = any(kind.missed for kind in kinds)
-    return {"overall": str(Verdict.STOP if missed else Verdict.PASS), "reasons": ["not_located"] if missed else []}
-
-
-def _run(header: Record, end: Record) -> dict[str, object]:
-    return {
-        "run_id": header["run_id"],
-        "created": header["created"],
-        "finished": end["finished"],
-        "elapsed_ns": end["elapsed_ns"],
-        "evidence": {"records": end["records"], "sha256": end["sha256"]},
-    }
-
-
-def _about(header: Record) -> dict[str, object]:
-    target, source = _mapping(header, "target"), _mapping(header, "source")
-    return {
-        "subject": {
-            "engine": {
-                "name": target["engine"],
-                "version": target["engine_version"],
-                "adapter": target["adapter"],
-                "group": target["group"],
-            },
-            "model": {"name": target["model"], "digest": target["model_digest"]},
-            "capabilities": target["capabilities"],
-            "identity": target["identity"],
-            "path_sets": target["path_sets"],
-            "tree": source["tree"],
-            "commit": source["commit"],
-        },
-        "environment": {
-            **_mapping(header, "environment"),
-            "hw_class": target["hw_class"],
-            "device": target["device"],
-        },
-        "harness": {"version": source["harness_version"], "path_sets": source["path_sets"]},
-        "observability": target["observability"],
-    }
-
-
-def _mapping(record: Record, name: str) -> Mapping[str, object]:
-    value = record.get(name)
-    if not isinstance(value, Mapping):
-        raise InvalidDocumentError(f"found {name} {value!r}; expected a mapping", where="campaign")
-    return value
-
-
-def _int(record: Record, name: str) -> int:
-    value = record.get(name)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidDocumentError(f"found {name} {value!r}; expected an integer", where="campaign")
-    return value
+    derive = CAMPAIGNS.get(found.name)
+    if derive is None:
+        raise InvalidDocumentError(f"found campaign {found.name!r}; known are {', '.join(CAMPAIGNS)}", where=where)
+    own = derive(found, where)
+    listed = own["limits"]
+    limits = {*common_limits(found), *(map(str, listed) if isinstance(listed, list) else ())}
+    return {**common(found), **own, "limits": sorted(limits)}

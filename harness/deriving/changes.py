@@ -16,6 +16,7 @@ Body = Mapping[str, object]
 
 _PLAIN: Final = (
     ("scenario", "procedure_digest"),
+    ("procedure",),
     ("run", "suite"),
     ("run", "scales"),
     ("subject", "engine", "name"),
@@ -39,7 +40,7 @@ _OF_EVERY_RUN: Final = ("load", "memory_free", "mem_free", "temperature", "power
 _NOT_RUN: Final = frozenset({str(Outcome.NOT_RUN), str(Outcome.NOT_SUPPORTED), str(Outcome.EXCLUDED)})
 
 _REASONS: Final = (
-    (("scenario.", "run.suite", "run.scales"), ReasonCode.SCENARIO_CHANGED),
+    (("scenario.", "procedure", "run.suite", "run.scales"), ReasonCode.SCENARIO_CHANGED),
     (("subject.model.",), ReasonCode.MODEL_CHANGED),
     (
         ("subject.engine.", "subject.path_sets.", "subject.capabilities", "harness.", "observability"),
@@ -68,7 +69,9 @@ def dropped_cells(old: Body, new: Body) -> tuple[str, ...]:
 
 
 def cells_run(body: Body) -> int:
-    """Return how many cells of a record ran to an outcome of their own."""
+    """Return how many cells of a record ran to an outcome of their own; of a campaign, how many faults were made."""
+    if "results" in body:
+        return sum(_made(row) for row in mappings_at(body, "results"))
     return sum(cell.get("outcome") not in _NOT_RUN for cell in mappings_at(body, "cells"))
 
 
@@ -100,3 +103,9 @@ def _sets(old: Body, new: Body, path: tuple[str, ...]) -> Iterator[str]:
     for name in {*before, *after}:
         if before.get(name) != after.get(name):
             yield ".".join((*path, str(name)))
+
+
+def _made(row: Body) -> int:
+    """Return how many faults one row of a campaign counts."""
+    flips = row.get("flips")
+    return flips if isinstance(flips, int) else 0

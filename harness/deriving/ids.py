@@ -13,9 +13,11 @@ from harness.wire import canonical
 ID12: Final = 12
 """Digits of an id that file names show; links and the ledger use all 64."""
 
-_SCENARIO: Final = re.compile(r"[A-Z][0-9]{2,3}\Z")
-_SLUG: Final = re.compile(r"[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*\Z")
-_OUTSIDE: Final = re.compile(r"[^a-z0-9_.]+")
+_SCENARIO: Final = r"[A-Z][0-9]{2,3}\Z"
+_CAMPAIGN: Final = r"[a-z][a-z0-9_]{1,31}\Z"
+_TAKEN: Final = frozenset({"evidence", "ledger"})
+_SLUG: Final = r"[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*\Z"
+_OUTSIDE: Final = r"[^a-z0-9_.]+"
 
 
 def certificate_id(body: Mapping[str, object]) -> Sha256:
@@ -34,17 +36,32 @@ def claim_key(scenario: str, engine: str, model: str, hw_class: str) -> ClaimKey
     Raises:
         InvalidDocumentError: A piece is no slug; it is refused, not repaired, since two names must not become one.
     """
-    if _SCENARIO.match(scenario) is None:
+    if re.match(_SCENARIO, scenario) is None:
         raise InvalidDocumentError(f"found scenario {scenario!r}; allowed is a letter and two or three digits")
+    return _key(scenario, engine, model, hw_class)
+
+
+def campaign_key(campaign: str, engine: str, model: str, hw_class: str) -> ClaimKey:
+    """Return ``<campaign>/<engine>-<model>/<hw_class>``.
+
+    Raises:
+        InvalidDocumentError: A piece is no slug, or the campaign has the name of another folder.
+    """
+    if re.match(_CAMPAIGN, campaign) is None or campaign in _TAKEN:
+        raise InvalidDocumentError(f"found campaign {campaign[:64]!r}; allowed is one lower-case word")
+    return _key(campaign, engine, model, hw_class)
+
+
+def _key(first: str, engine: str, model: str, hw_class: str) -> ClaimKey:
     for name, value in (("engine", engine), ("model", model), ("hw_class", hw_class)):
-        if _SLUG.match(value) is None or len(value) > 96:
+        if re.match(_SLUG, value) is None or len(value) > 96:
             raise InvalidDocumentError(f"found {name} {value!r}; allowed is a slug like {slug(value)!r}")
-    return ClaimKey(f"{scenario}/{engine}-{model}/{hw_class}")
+    return ClaimKey(f"{first}/{engine}-{model}/{hw_class}")
 
 
 def slug(text: str) -> str:
     """Return a text as a slug: lower case, everything else than letters, digits, ``_`` and ``.`` a single dash."""
-    return _OUTSIDE.sub("-", text.lower()).strip("-.") or "unnamed"
+    return re.sub(_OUTSIDE, "-", text.lower()).strip("-.") or "unnamed"
 
 
 def certificate_name(created: str, identity: str) -> str:

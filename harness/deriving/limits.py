@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
+from harness.deriving.about import limits_of_target
 from harness.deriving.support import dropped_arms
 from harness.model.decision import Decision
 from harness.model.evidence import Header, Trust
 from harness.model.scenario import Plan
-from harness.model.values import Guarantee, Observability, Outcome, TreeState, Verdict
+from harness.model.values import Guarantee, Outcome, Verdict
 
 
 def limits(plan: Plan, decision: Decision, header: Header, trust: Sequence[Trust]) -> tuple[str, ...]:
     """Return the codes, sorted; cells and checks stand behind a colon."""
-    return tuple(sorted({*_of_target(header), *_of_trust(trust), *_of_decision(decision), *_of_plan(plan, header)}))
-
-
-def _of_target(header: Header) -> Iterator[str]:
-    identity = header.target.get("identity")
-    # weights that come from a seed stand in for a trained model: bits are judged, answers are not
-    if isinstance(identity, Mapping) and {"seed", "weights_sha256"} <= set(identity):
-        yield "seeded_weights"
-    grade = header.target.get("observability")
-    if grade != Observability.PARTS:
-        yield f"observability_{grade}"
-    if header.source.get("tree") == TreeState.NO_REPOSITORY:
-        yield "no_repository"
-    if header.target.get("group") == "harness.mutants":
-        yield "mutant"
+    of_target = limits_of_target(header.target, header.source)
+    return tuple(sorted({*of_target, *_of_trust(trust), *_of_decision(decision), *_of_plan(plan, header)}))
 
 
 def _of_trust(trust: Sequence[Trust]) -> Iterator[str]:

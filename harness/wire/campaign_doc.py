@@ -1,7 +1,7 @@
 """Files of a campaign: observations as canonical lines, closed like evidence, and the summary beside them.
 
 Part tables, trust and end records are those of evidence files; the others are described in
-``schemas/campaign.v1.json``, as is the summary.
+``schemas/campaign.v1.json``, as is the summary, which is also the body of the campaign's certificate.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import InvalidDocumentError
+from harness.model.campaign import CampaignRecords
+from harness.model.values import Sha256
 from harness.wire import canonical, privacy, schemas, strict
 from harness.wire.files import AppendLog, write_new
 
@@ -47,7 +49,7 @@ class CampaignWriter:
             if record["root"] in self._tables:
                 return
             self._tables.add(record["root"])
-        _check(record, f"{record.get('type')} record")
+        check_record(record, f"{record.get('type')} record")
         found = privacy.findings(record, self._names)
         if found:
             raise InvalidDocumentError(f"private: {'; '.join(found[:5])}. Leave it out or hash it", where="record")
@@ -71,8 +73,8 @@ class CampaignWriter:
         self._log.close()
 
 
-def read_campaign(data: bytes, where: str) -> list[Mapping[str, object]]:
-    """Return the records of a file, the end record last and true to the lines before it.
+def read_campaign(data: bytes, where: str) -> CampaignRecords:
+    """Return what a file holds, the header first, the end record last and true to the lines before it.
 
     Raises:
         InvalidDocumentError: The file is cut off, was changed, or a line is not what a writer makes.
@@ -88,10 +90,12 @@ def read_campaign(data: bytes, where: str) -> list[Mapping[str, object]]:
         record = strict.loads(line, where=at, limits=strict.EVIDENCE_LINE, form="canonical")
         if not isinstance(record, dict):
             raise InvalidDocumentError("found no object; a record is one", where=at)
-        _check(record, at)
+        check_record(record, at)
         records.append(record)
     _hold_to_end(records, lines, where)
-    return records
+    if records[0].get("type") != "header":
+        raise InvalidDocumentError("found no header; the first line must be one", where=where)
+    return CampaignRecords(records=records, sha256=Sha256(hashlib.sha256(data).hexdigest()), bytes=len(data))
 
 
 def _hold_to_end(records: list[Mapping[str, object]], lines: list[bytes], where: str) -> None:
@@ -103,7 +107,12 @@ def _hold_to_end(records: list[Mapping[str, object]], lines: list[bytes], where:
         raise InvalidDocumentError("the end record counts or digests other bytes than those before it", where=where)
 
 
-def _check(record: Mapping[str, object], where: str) -> None:
+def check_record(record: Mapping[str, object], where: str) -> None:
+    """Do nothing if one line fits its schema.
+
+    Raises:
+        InvalidDocumentError: It does not.
+    """
     name = "evidence.v1" if record.get("type") in _OF_EVIDENCE else SCHEMA
     schemas.validate(record, name, where)
 

@@ -6,16 +6,19 @@ import hashlib
 import json
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness import cli
+from harness.deriving import campaign as campaigns
 from harness.deriving.campaign import derive_campaign
 from harness.errors import ExitCode, InvalidDocumentError
 from harness.faultcampaign import require_equal
+from harness.model.campaign import CampaignRecords
 from harness.wire.campaign_doc import read_campaign, read_summary
 
 ADAPTERS = Path(__file__).parents[1] / "conform" / "adapters"
@@ -68,7 +71,7 @@ def test_the_torch_engine_has_every_flip_located(torch_campaign: Path) -> None:
 
 
 def test_the_record_shows_what_other_ways_of_looking_would_have_seen(toy_campaign: Path) -> None:
-    body = derive_campaign(records(toy_campaign))
+    body = derive_campaign(read(toy_campaign))
 
     [row] = listed(body, "results")
     assert row["located"] == FLIPS
@@ -125,14 +128,14 @@ def test_records_that_contradict_each_other_are_refused(change: Any, words: str,
     change(next(record for record in lines if record["type"] == "flip"))
 
     with pytest.raises(InvalidDocumentError, match=words):
-        derive_campaign(lines)
+        derive_campaign(replace(read(toy_campaign), records=lines))
 
 
 def test_flips_that_are_left_out_are_seen(toy_campaign: Path) -> None:
     lines = [record for record in records(toy_campaign) if record.get("number") != FLIPS - 1]
 
     with pytest.raises(InvalidDocumentError, match=f"found {FLIPS - 1} flips of {FLIPS}"):
-        derive_campaign(lines)
+        derive_campaign(replace(read(toy_campaign), records=lines))
 
 
 def test_another_place_than_the_flipped_one_does_not_count_as_located(toy_campaign: Path) -> None:
@@ -140,10 +143,28 @@ def test_another_place_than_the_flipped_one_does_not_count_as_located(toy_campai
     first = next(record for record in lines if record["type"] == "flip")
     first["located"] = {**first["located"], "element": first["located"]["element"] + 1}
 
-    body = derive_campaign(lines)
+    body = derive_campaign(replace(read(toy_campaign), records=lines))
 
-    assert body["missed"] == [{"element_type": "native", "number": 0}]
+    [missed] = listed(body, "missed")
+    assert (missed["element_type"], missed["number"], missed["part"]) == ("native", 0, first["part"])
     assert body["decision"] == {"overall": "stop", "reasons": ["not_located"]}
+
+
+def test_a_campaign_that_nobody_knows_has_no_body(toy_campaign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaigns, "CAMPAIGNS", {})
+
+    with pytest.raises(InvalidDocumentError, match="found campaign 'faults'"):
+        derive_campaign(read(toy_campaign))
+
+
+def test_a_header_that_asks_for_more_than_the_file_holds_is_refused(toy_campaign: Path) -> None:
+    found = read(toy_campaign)
+    procedure = found.header["procedure"]
+    assert isinstance(procedure, Mapping)
+    for change in ({"flips": 1_000_000}, {"left_out": ["kv", *procedure["left_out"]]}):
+        header = {**found.header, "procedure": {**procedure, **change}}
+        with pytest.raises(InvalidDocumentError, match="or other families left out"):
+            derive_campaign(replace(found, records=[header, *found.records[1:]]))
 
 
 def test_flips_that_do_not_take_place_end_in_1(tmp_path: Path) -> None:
@@ -191,8 +212,12 @@ def test_the_end_record_digests_the_lines_before_it(toy_campaign: Path) -> None:
     assert end["sha256"] == hashlib.sha256(before).hexdigest()
 
 
-def records(path: Path) -> list[Mapping[str, object]]:
+def read(path: Path) -> CampaignRecords:
     return read_campaign(path.read_bytes(), path.name)
+
+
+def records(path: Path) -> Sequence[Mapping[str, object]]:
+    return read(path).records
 
 
 def listed(body: Mapping[str, object], name: str) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from harness.deriving.campaign import plan_flips
+from harness.deriving.faults import plan_flips
 from harness.errors import InvalidDocumentError
 from harness.model.evidence import PartRow
 from harness.model.values import Sha256
