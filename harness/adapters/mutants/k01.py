@@ -105,3 +105,57 @@ class ResetKeepsConv(Mutant):
     mutant_id = "K01.reset-keeps-conv"
     stopped_by = Stop(scenario="A02", check="off-b", part="recurrent", phase="prefilled")
     buffers = _ConvSurvives
+
+
+class _RecurrentSurvives(SessionBuffers):
+    def reset(self) -> None:
+        memories = [(state, state.recurrent.clone()) for state in self.layers if isinstance(state, DeltaState)]
+        super().reset()
+        for state, memory in memories:
+            state.recurrent.copy_(memory)
+
+
+class ResetKeepsRecurrent(Mutant):
+    """A new prompt in a used session begins with the recurrent state of the prompt before."""
+
+    mutant_id = "K01.reset-keeps-recurrent"
+    stopped_by = Stop(scenario="A02", check="off-b", part="recurrent", phase="prefilled")
+    buffers = _RecurrentSurvives
+
+
+class _ConvReversed(Snapshotter):
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        copied = super().restore(chain, layout)
+        for part in layout.fixed:
+            if part.family == "conv":
+                part.tensor.copy_(part.tensor.flip(-1))
+        return copied
+
+
+class ConvReversed(Mutant):
+    """The convolution window comes back newest column first."""
+
+    mutant_id = "K01.conv-reversed"
+    stopped_by = Stop(scenario="A01", cell={"arch": "recurrent"}, check="again", part="conv", phase="restored")
+    snapshotter = _ConvReversed
+
+
+class _KeysForValues(Snapshotter):
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        copied = super().restore(chain, layout)
+        streams = {stream.name: stream for stream in layout.rows}
+        for name, keys in streams.items():
+            if name.endswith(".k") and keys.family == "kv":
+                values = streams[name.removesuffix("k") + "v"]
+                kept = keys.valid().clone()
+                keys.valid().copy_(values.valid())
+                values.valid().copy_(kept)
+        return copied
+
+
+class KeysForValues(Mutant):
+    """Keys and values, rows of equal shape, are put back in each other's place."""
+
+    mutant_id = "K01.keys-for-values"
+    stopped_by = Stop(scenario="A01", cell={"arch": "attention"}, check="again", part="layer0.k", phase="restored")
+    snapshotter = _KeysForValues

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import layout_without, names, restore_without
+from harness.adapters.torch_session import TorchAdapterSession
+from harness.engines.interface import StatePart
 from harness.torch_engine.buffers import Lengths, Scope, SessionBuffers
 from harness.torch_engine.handles import SavedSession
 from harness.torch_engine.metadata import Metadata
 from harness.torch_engine.session import TorchSession
+from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
 
 
@@ -135,3 +138,57 @@ class DecodedNotInHandle(Mutant):
     mutant_id = "K03.decoded-not-in-handle"
     stopped_by = Stop(scenario="A03", cell={"arch": "recurrent"}, check="came-back", part="meta", phase="seen")
     session = _NoCount
+
+
+class _Restarts(TorchSession):
+    def restore_parts(self, saved: SavedSession, layout: StateLayout) -> None:
+        super().restore_parts(saved, layout)
+        self.buffers.rng[2] = self.buffers.rng[1]
+
+
+class GeneratorRestarts(Mutant):
+    """A saved session holds the seed of its generator and not how far it got."""
+
+    mutant_id = "K03.generator-restarts"
+    stopped_by = Stop(scenario="A09", cell={"sampler": "plain"}, check="came-back", part="sampler.rng", phase="seen")
+    session = _Restarts
+
+
+class _Narrowed(Snapshotter):
+    def capture(self, layout: StateLayout, meta: bytes, starts: Sequence[int]) -> Snapshot:
+        made = super().capture(layout, meta, starts)
+        pairs = zip(layout.fixed, self.fixed_pairs(made, layout), strict=True)
+        for part, (_, stored) in pairs:
+            if part.family == "recurrent":
+                stored.copy_(stored.bfloat16())
+        return made
+
+
+class RecurrentNarrowed(Mutant):
+    """Snapshots hold the recurrent state in half precision."""
+
+    mutant_id = "K03.recurrent-narrowed"
+    stopped_by = Stop(scenario="A01", cell={"arch": "recurrent"}, check="again", part="recurrent", phase="restored")
+    snapshotter = _Narrowed
+
+
+_HIDDEN = "layer2.recurrent"
+
+
+class _HiddenKept(Snapshotter):
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        return restore_without(self, chain, layout, {_HIDDEN})
+
+
+class _Hides(TorchAdapterSession):
+    def parts(self) -> Sequence[StatePart]:
+        return [part for part in super().parts() if part.name != _HIDDEN]
+
+
+class HiddenPartLost(Mutant):
+    """A part that the engine does not know as state is neither shown nor brought back."""
+
+    mutant_id = "K03.hidden-part-lost"
+    stopped_by = Stop(scenario="A01", cell={"arch": "hybrid"}, check="again", part="logits", phase="prefilled")
+    snapshotter = _HiddenKept
+    adapter_session = _Hides

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import copy_rows_of
 from harness.torch_engine.cache import SessionCache
-from harness.torch_engine.cache_types import Restorable, Turn
+from harness.torch_engine.cache_types import CachePlan, Entry, Restorable, Turn
 from harness.torch_engine.errors import MissingError
 from harness.torch_engine.handles import SavedSession
-from harness.torch_engine.keys import CacheKey
+from harness.torch_engine.keys import CacheKey, Tokens
 from harness.torch_engine.sampling import Sampler
 from harness.torch_engine.session import TorchSession
-from harness.torch_engine.snapshot import Snapshot, Snapshotter
+from harness.torch_engine.snapshot import Pair, Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
 
 
@@ -199,3 +199,156 @@ class DecodeWithoutLogits(Mutant):
     mutant_id = "K04.decode-without-logits"
     stopped_by = Stop(scenario="F07", check="no-logits", reason="not_refused")
     session = _DecodesAnyway
+
+
+class _CountsTwice(Snapshotter):
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        return 2 * super().restore(chain, layout)
+
+
+class BytesDoubled(Mutant):
+    """A restore says that it copied twice the bytes that it copied."""
+
+    mutant_id = "K04.bytes-doubled"
+    stopped_by = Stop(scenario="B01", cell={"arch": "attention"}, check="again", reason="restore_not_witnessed")
+    snapshotter = _CountsTwice
+
+
+class _CountsLeaf(Snapshotter):
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        super().restore(chain, layout)
+        return chain[-1].nbytes
+
+
+class BytesOfLeaf(Mutant):
+    """A restore says that it copied the bytes of its last link only."""
+
+    mutant_id = "K04.bytes-of-leaf"
+    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="again", reason="restore_not_witnessed")
+    snapshotter = _CountsLeaf
+
+
+class _LastPieceLeft(Snapshotter):
+    def copy(self, pairs: Sequence[Pair]) -> None:
+        super().copy(pairs[:-1])
+
+
+class LastPieceNotCopied(Mutant):
+    """Every list of copies is worked off but for its last piece."""
+
+    mutant_id = "K04.last-piece-not-copied"
+    stopped_by = Stop(
+        scenario="A01", cell={"arch": "attention"}, check="again", part="layer3.index_pooled", phase="restored"
+    )
+    snapshotter = _LastPieceLeft
+
+
+class _Shallowest(SessionCache):
+    def plan(self, turn: Turn, prompt: Tokens) -> CachePlan:
+        found = super().plan(turn, prompt)
+        while found.boundary > 0:
+            above = super().plan(turn, prompt[: found.boundary])
+            if above.boundary == 0:
+                break
+            found = above
+        return found
+
+
+class PlanShallowest(Mutant):
+    """The first boundary that is found serves, not the deepest one."""
+
+    mutant_id = "K04.plan-shallowest"
+    stopped_by = Stop(scenario="A01", cell={"arch": "hybrid"}, check="again-cached", reason="other_count")
+    store = _Shallowest
+
+
+class _HitsUncounted(SessionCache):
+    def restore(self, key: CacheKey, destination: Restorable) -> None:
+        super().restore(key, destination)
+        self._counts["hits"] -= 1
+
+
+class HitsUncounted(Mutant):
+    """Prompts are served from the store and the counter of hits stays at zero."""
+
+    mutant_id = "K04.hits-uncounted"
+    stopped_by = Stop(scenario="E11", check="a-hit")
+    store = _HitsUncounted
+
+
+class _FirstLeft(SessionCache):
+    def capture(self, turn: Turn, prompt: Tokens, boundary: int, layout: StateLayout, meta: bytes) -> str:
+        if boundary == self.boundaries(turn, prompt, 0, len(prompt))[0]:
+            return "captured"
+        return super().capture(turn, prompt, boundary, layout, meta)
+
+
+class FirstCutNotCaptured(Mutant):
+    """The first boundary of a prompt is said to be captured and is not."""
+
+    mutant_id = "K04.first-cut-not-captured"
+    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="entries", reason="other_count")
+    store = _FirstLeft
+
+
+class _SkipsUncounted(SessionCache):
+    def capture(self, turn: Turn, prompt: Tokens, boundary: int, layout: StateLayout, meta: bytes) -> str:
+        reason = super().capture(turn, prompt, boundary, layout, meta)
+        self._counts[f"skip_{reason}"] = 0
+        return reason
+
+
+class SkipsUncounted(Mutant):
+    """Captures are skipped and nothing says so."""
+
+    mutant_id = "K04.skips-uncounted"
+    stopped_by = Stop(scenario="E04", check="skips-counted")
+    store = _SkipsUncounted
+
+
+class _DeepestOnly(SessionCache):
+    def commit(self, turn: Turn) -> int:
+        deepest = max(turn.pending, key=lambda key: key.boundary, default=None)
+        for key in [key for key in turn.pending if key != deepest]:
+            del turn.pending[key]
+        return super().commit(turn)
+
+    def admissible(self, entry: Entry) -> bool:  # noqa: ARG002 - that is the fault
+        return True
+
+
+class DeepestOnlyPublished(Mutant):
+    """Of a chain that a turn has captured only the deepest link is published, without what it rests on."""
+
+    mutant_id = "K04.deepest-only-published"
+    stopped_by = Stop(scenario="D02", check="published", reason="other_count")
+    store = _DeepestOnly
+
+
+class _EvictedForgotten(SessionCache):
+    def evict_lru(self) -> CacheKey | None:
+        gone = super().evict_lru()
+        self._evicted.clear()
+        return gone
+
+
+class EvictedForgotten(Mutant):
+    """What was evicted is not remembered, so a later miss has no reason."""
+
+    mutant_id = "K04.evicted-forgotten"
+    stopped_by = Stop(scenario="E11", check="evicted")
+    store = _EvictedForgotten
+
+
+class _ClaimsLogits(TorchSession):
+    def finish_restore(self, meta: bytes) -> None:
+        super().finish_restore(meta)
+        self.logits_valid = True
+
+
+class PrefixClaimsLogits(Mutant):
+    """A restored prefix says that logits are pending; it has none."""
+
+    mutant_id = "K04.prefix-claims-logits"
+    stopped_by = Stop(scenario="A01", cell={"arch": "hybrid"}, check="again", part="meta", phase="restored")
+    session = _ClaimsLogits

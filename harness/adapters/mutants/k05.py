@@ -11,6 +11,7 @@ from harness.adapters.mutants.tools import recurrent_states
 from harness.adapters.torch_session import TorchAdapterSession
 from harness.engines.interface import Begun
 from harness.errors import RefusedError
+from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Entry, Turn
 from harness.torch_engine.errors import BudgetError, MissingError, TorchEngineError
@@ -202,3 +203,35 @@ class FailedQueryAborts(Mutant):
     mutant_id = "K05.failed-query-aborts"
     stopped_by = Stop(scenario="E08", cell={"memory": "fails"}, check="prefill-goes-on", reason="refused")
     store = _QueryAborts
+
+
+class _KeepsGenerator(SessionBuffers):
+    def reset(self) -> None:
+        before = self.rng.clone()
+        super().reset()
+        self.rng.copy_(before)
+
+
+class ResetKeepsGenerator(Mutant):
+    """A new prompt in a used session draws on from where the prompt before stopped."""
+
+    mutant_id = "K05.reset-keeps-generator"
+    stopped_by = Stop(
+        scenario="A09", cell={"sampler": "plain"}, check="away-from-its-own-seed", part="meta", phase="prefilled"
+    )
+    buffers = _KeepsGenerator
+
+
+class _KeepsLogits(SessionBuffers):
+    def reset(self) -> None:
+        before = self.logits.clone()
+        super().reset()
+        self.logits.copy_(before)
+
+
+class ResetKeepsLogits(Mutant):
+    """A session that was reset still has the logits of its last prompt."""
+
+    mutant_id = "K05.reset-keeps-logits"
+    stopped_by = Stop(scenario="B07", cell={"damage": "gap"}, check="reset", part="logits", phase="seen")
+    buffers = _KeepsLogits

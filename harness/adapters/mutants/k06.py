@@ -7,13 +7,16 @@ from dataclasses import replace
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.torch_engine.engine import TorchEngine
-from harness.torch_engine.errors import LayoutError
+from harness.torch_engine.errors import LayoutError, SessionStateError
 from harness.torch_engine.handles import SessionHandle
 from harness.torch_engine.metadata import decode_metadata
+from harness.torch_engine.models.config import TILE
 from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
+
+_MOST_LINKS = 2
 
 
 class _OwnHandlesOnly(TorchSession):
@@ -128,3 +131,63 @@ class CapacityUnchecked(Mutant):
     mutant_id = "K06.capacity-unchecked"
     stopped_by = Stop(scenario="F03", check="refused", reason="not_refused")
     session = _TailCut
+
+
+class _FreshOnly(TorchSession):
+    def restore(self, handle: SessionHandle) -> None:
+        if self.position:
+            raise SessionStateError(f"restore: expected a new session, found one at {self.position}")
+        super().restore(handle)
+
+
+class UsedSessionRefused(Mutant):
+    """A session that has forwarded anything cannot go back to a saved one."""
+
+    mutant_id = "K06.used-session-refused"
+    stopped_by = Stop(scenario="A03", cell={"arch": "hybrid"}, check="came-back", reason="refused")
+    session = _FreshOnly
+
+
+class _Once(TorchSession):
+    def restore(self, handle: SessionHandle) -> None:
+        super().restore(handle)
+        self.engine.drop(handle)
+
+
+class HandleOnce(Mutant):
+    """A saved session can be restored once and is gone."""
+
+    mutant_id = "K06.handle-once"
+    stopped_by = Stop(scenario="A05", check="back-2", reason="refused")
+    session = _Once
+
+
+class _TwoLinks(Snapshotter):
+    def validate(self, chain: Sequence[Snapshot], layout: StateLayout) -> None:
+        if len(chain) > _MOST_LINKS:
+            raise LayoutError(f"chain: expected at most {_MOST_LINKS} links, found {len(chain)}")
+        super().validate(chain, layout)
+
+
+class LongChainRefused(Mutant):
+    """A chain of more than two links is stored and then refused."""
+
+    mutant_id = "K06.long-chain-refused"
+    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="again", reason="refused")
+    snapshotter = _TwoLinks
+
+
+class _WholeTiles(TorchSession):
+    def restore(self, handle: SessionHandle) -> None:
+        position = decode_metadata(handle.open().snapshot.meta).position
+        if position % TILE:
+            raise LayoutError(f"handle: expected a multiple of {TILE} tokens, found {position}")
+        super().restore(handle)
+
+
+class OddPositionRefused(Mutant):
+    """Sessions are saved anywhere, and restored only where a tile ends."""
+
+    mutant_id = "K06.odd-position-refused"
+    stopped_by = Stop(scenario="A16", cell={"at": "block+1"}, check="came-back", reason="refused")
+    session = _WholeTiles

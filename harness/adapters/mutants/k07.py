@@ -16,6 +16,7 @@ from harness.torch_engine.cache_types import Entry
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.handles import SavedSession, SessionHandle
 from harness.torch_engine.keys import CacheKey
+from harness.torch_engine.models.attention import AttentionState
 from harness.torch_engine.models.delta import DeltaState
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
@@ -144,3 +145,59 @@ class StaleKey(Mutant):
     mutant_id = "K07.stale-key"
     stopped_by = Stop(scenario="E01", check="q-went", reason="other_count")
     store = _StaleKeys
+
+
+class _OneOfAll(TorchEngine):
+    _first: SessionBuffers | None = None
+
+    def new_buffers(self) -> SessionBuffers:
+        made = super().new_buffers()
+        if self._first is None:
+            self._first = made
+        self.join(made, self._first)
+        return made
+
+    def join(self, made: SessionBuffers, first: SessionBuffers) -> None:
+        """Let new buffers use memory of the first ones."""
+        raise NotImplementedError
+
+
+class _OneLogits(_OneOfAll):
+    def join(self, made: SessionBuffers, first: SessionBuffers) -> None:
+        made.logits = first.logits
+
+
+class SharedLogits(Mutant):
+    """All sessions of an engine use one buffer for the pending logits."""
+
+    mutant_id = "K07.shared-logits"
+    stopped_by = Stop(scenario="A10", check="x-untouched", part="logits", phase="seen")
+    engine = _OneLogits
+
+
+class _OneHistory(_OneOfAll):
+    def join(self, made: SessionBuffers, first: SessionBuffers) -> None:
+        made.history = first.history
+
+
+class SharedHistory(Mutant):
+    """All sessions of an engine write their tokens into one history."""
+
+    mutant_id = "K07.shared-history"
+    stopped_by = Stop(scenario="A10", check="x-untouched", part="sampler.history", phase="seen")
+    engine = _OneHistory
+
+
+class _OneRows(_OneOfAll):
+    def join(self, made: SessionBuffers, first: SessionBuffers) -> None:
+        for mine, shared in zip(made.layers, first.layers, strict=True):
+            if isinstance(mine, AttentionState) and isinstance(shared, AttentionState):
+                mine.k, mine.v = shared.k, shared.v
+
+
+class SharedRows(Mutant):
+    """All sessions of an engine write keys and values into one buffer, each from its own row count on."""
+
+    mutant_id = "K07.shared-rows"
+    stopped_by = Stop(scenario="A10", check="x-untouched", part="kv", phase="seen")
+    engine = _OneRows

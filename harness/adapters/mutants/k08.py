@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
+import numpy as np
+
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.k06 import OwnRowBytes
 from harness.torch_engine.cache import SessionCache
@@ -15,6 +17,7 @@ from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.state import StateLayout
 
 _FIRST_TOKENS = 64
+_MOST_CHILDREN = 2
 
 
 class _FingerprintShort(SessionCache):
@@ -147,3 +150,59 @@ class FormatNotInKey(Mutant):
     stopped_by = Stop(scenario="F08", cell={"scope": "k_type"}, check="other-starts-cold", reason="other_count")
     engine = _NoFormat
     snapshotter = OwnRowBytes
+
+
+class _LastTokens(SessionCache):
+    def fingerprints(self, prompt: Tokens, boundaries: Sequence[int]) -> list[int]:
+        return [prefix_fingerprint(prompt[max(0, end - _FIRST_TOKENS) : end]) for end in boundaries]
+
+
+class FingerprintTail(Mutant):
+    """The fingerprint of a prefix reads its last tokens only."""
+
+    mutant_id = "K08.fingerprint-tail"
+    stopped_by = Stop(scenario="B05", cell={"differ_at": "first"}, check="y-not-x", reason="other_count")
+    store = _LastTokens
+
+
+class _Sorted(SessionCache):
+    def fingerprints(self, prompt: Tokens, boundaries: Sequence[int]) -> list[int]:
+        return [prefix_fingerprint(np.sort(np.asarray(prompt[:end]))) for end in boundaries]
+
+
+class FingerprintOrderBlind(Mutant):
+    """The fingerprint of a prefix is the same for its tokens in any order."""
+
+    mutant_id = "K08.fingerprint-order-blind"
+    stopped_by = Stop(scenario="B10", check="y-not-x", reason="other_count")
+    store = _Sorted
+
+
+class _NoModel(_Unnamed):
+    left_out = ("model",)
+
+
+class WeightsNotInKey(Mutant):
+    """The digest of the weights is no part of the key: another model of the same shapes is served."""
+
+    mutant_id = "K08.weights-not-in-key"
+    stopped_by = Stop(scenario="F08", cell={"scope": "weights"}, check="other-starts-cold", reason="other_count")
+    engine = _NoModel
+
+
+class _Siblings(SessionCache):
+    def find_parent(self, turn: Turn, prompt: Tokens, boundary: int, layout: StateLayout) -> Entry | None:
+        parent = super().find_parent(turn, prompt, boundary, layout)
+        if parent is None or parent.children < _MOST_CHILDREN:
+            return parent
+        below = [entry for entry in self._published.values() if entry.parent == parent.key]
+        fitting = [entry for entry in below if self.snapshotter.lines_up(entry.snapshot, layout)]
+        return max(fitting, key=lambda entry: entry.stamp, default=parent)
+
+
+class ParentOfFan(Mutant):
+    """A snapshot takes two children; a third one is hung on the second, which is another text's."""
+
+    mutant_id = "K08.parent-of-fan"
+    stopped_by = Stop(scenario="E16", check="q7-exact", part="kv", phase="restored")
+    store = _Siblings

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.torch_engine.engine import TorchEngine
+from harness.torch_engine.handles import SessionHandle
 from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.session import TorchSession
 
@@ -36,3 +37,51 @@ class ChunksShiftOnHit(Mutant):
     mutant_id = "K13.chunks-shift-on-hit"
     stopped_by = Stop(scenario="C07", check="hit", part="recurrent", phase="prefilled")
     session = _ShiftsOnHit
+
+
+class _DecodesByPrefill(TorchSession):
+    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
+        super().__init__(engine, options)
+        self._restored = False
+
+    def restore(self, handle: SessionHandle) -> None:
+        super().restore(handle)
+        self._restored = True
+
+    def settle(self) -> None:
+        if not (self.owed and self._restored):
+            super().settle()
+            return
+        self._restored = self.owed = False
+        self.buffers.history_rows -= 1
+        self.forward(self.buffers.history[self.position : self.position + 1].numpy().copy(), last=True)
+
+
+class DecodeByPrefill(Mutant):
+    """After a restore the first sampled token is forwarded by the kernels of a prefill."""
+
+    mutant_id = "K13.decode-by-prefill"
+    stopped_by = Stop(scenario="A03", cell={"arch": "hybrid"}, check="goes-on", part="recurrent", phase="end")
+    session = _DecodesByPrefill
+
+
+class _Recomputes(TorchSession):
+    def restore(self, handle: SessionHandle) -> None:
+        super().restore(handle)
+        decoded, tokens = self.decoded, np.asarray(self.history(), dtype=np.int32)
+        rng = self.buffers.rng.clone()
+        self.buffers.reset()
+        self.buffers.rng.copy_(rng)
+        self.position = 0
+        for stop in self.schedule.boundaries(tokens, 0, len(tokens) - 1):
+            self.forward(tokens[self.position : stop], last=False)
+        self.forward(tokens[self.position :], last=True)
+        self.decoded = decoded
+
+
+class HandleRecomputed(Mutant):
+    """A saved session is forwarded anew as one prompt; what had been decoded goes through the kernels of a prefill."""
+
+    mutant_id = "K13.handle-recomputed"
+    stopped_by = Stop(scenario="A03", cell={"arch": "recurrent"}, check="came-back", part="recurrent", phase="seen")
+    session = _Recomputes

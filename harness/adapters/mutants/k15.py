@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import torch
+from torch import Tensor
+
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Entry, Restorable, Turn
 from harness.torch_engine.keys import CacheKey, Tokens
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
+
+_PAGE = 1 << 20
 
 
 class _AbandonKeeps(SessionCache):
@@ -167,9 +172,8 @@ class PinLeaks(Mutant):
 
 class _EvictsForOversize(SessionCache):
     def make_room(self, need: int) -> str | None:
-        while not self._fits(need):
-            if self.evict_lru() is None:
-                return "budget"
+        while not self._fits(need) and self.evict_lru() is not None:
+            continue
         return super().make_room(need)
 
 
@@ -177,5 +181,177 @@ class OversizeEvicts(Mutant):
     """A capture that can never fit empties the store before it is skipped."""
 
     mutant_id = "K15.oversize-evicts"
-    stopped_by = Stop(scenario="E04", check="skips-counted")
+    stopped_by = Stop(scenario="E04", check="oversize-leaves-the-rest")
     store = _EvictsForOversize
+
+
+class _EntriesFree(SessionCache):
+    def _fits(self, need: int, entries: int = 1) -> bool:  # noqa: ARG002 - that is the fault
+        return self.stored_bytes + self.pending_bytes + need <= self.byte_budget
+
+
+class EntryBudgetIgnored(Mutant):
+    """Bytes are kept to, the number of entries is not."""
+
+    mutant_id = "K15.entry-budget-ignored"
+    stopped_by = Stop(scenario="E01", check="two-entries", reason="other_count")
+    store = _EntriesFree
+
+
+class _PendingFree(SessionCache):
+    def _fits(self, need: int, entries: int = 1) -> bool:
+        within = self.stored_bytes + need <= self.byte_budget
+        return within and len(self._published) + self._pending_count() + entries <= self.entry_budget
+
+
+class PendingBytesFree(Mutant):
+    """Captures of a turn that is still open are not counted against the byte budget."""
+
+    mutant_id = "K15.pending-bytes-free"
+    stopped_by = Stop(scenario="E04", check="pending-counts")
+    store = _PendingFree
+
+
+class _BelowBudget(SessionCache):
+    def _fits(self, need: int, entries: int = 1) -> bool:
+        return super()._fits(need + 1, entries)
+
+
+class BudgetNeverReached(Mutant):
+    """A capture that would fill the budget to the last byte is skipped."""
+
+    mutant_id = "K15.budget-never-reached"
+    stopped_by = Stop(scenario="E04", check="one-link-held")
+    store = _BelowBudget
+
+
+class _SkipsPin(SessionCache):
+    def _store(
+        self, turn: Turn, key: CacheKey, parent: Entry | None, layout: StateLayout, meta: bytes, above: list[CacheKey]
+    ) -> str:
+        reason = super()._store(turn, key, parent, layout, meta, above)
+        if reason != "captured" and parent is not None:
+            parent.children += 1
+        return reason
+
+
+class SkipKeepsPin(Mutant):
+    """A capture that is skipped leaves the snapshot that it would have rested on pinned."""
+
+    mutant_id = "K15.skip-keeps-pin"
+    stopped_by = Stop(scenario="E04", check="parent-not-pinned")
+    store = _SkipsPin
+
+
+class _AbandonKeepsPins(SessionCache):
+    def abandon(self, turn: Turn) -> int:
+        dropped = len(turn.pending)
+        turn.pending.clear()
+        return dropped
+
+
+class AbandonKeepsPins(Mutant):
+    """A turn that is given up drops its captures and leaves what they rested on pinned."""
+
+    mutant_id = "K15.abandon-keeps-pins"
+    stopped_by = Stop(scenario="E03", check="abandon-unpins")
+    store = _AbandonKeepsPins
+
+
+class _CommitUnpins(SessionCache):
+    def commit(self, turn: Turn) -> int:
+        for entry in turn.pending.values():
+            entry.children = 0
+        return super().commit(turn)
+
+
+class CommitUnpins(Mutant):
+    """Snapshots are published without the pins of those that rest on them."""
+
+    mutant_id = "K15.commit-unpins"
+    stopped_by = Stop(scenario="E03", check="two-pinned")
+    store = _CommitUnpins
+
+
+class _OwnParents(SessionCache):
+    def find_parent(self, turn: Turn, prompt: Tokens, boundary: int, layout: StateLayout) -> Entry | None:
+        parent = super().find_parent(turn, prompt, boundary, layout)
+        return parent if parent is not None and parent.key in turn.pending else None
+
+
+class ParentOfOwnTurnOnly(Mutant):
+    """A delta rests only on captures of its own turn; the first one of every turn holds all rows again."""
+
+    mutant_id = "K15.parent-of-own-turn-only"
+    stopped_by = Stop(scenario="B02", check="four-units")
+    store = _OwnParents
+
+
+class _PublishedParents(SessionCache):
+    def find_parent(self, turn: Turn, prompt: Tokens, boundary: int, layout: StateLayout) -> Entry | None:
+        parent = super().find_parent(turn, prompt, boundary, layout)
+        return parent if parent is not None and parent.key in self._published else None
+
+
+class ParentPublishedOnly(Mutant):
+    """A delta rests only on what was published before its turn; a long first prompt stores whole states."""
+
+    mutant_id = "K15.parent-published-only"
+    stopped_by = Stop(scenario="B01", cell={"arch": "attention"}, check="three-links")
+    store = _PublishedParents
+
+
+class _OneMore(SessionCache):
+    def make_room(self, need: int) -> str | None:
+        full = not self._fits(need)
+        refused = super().make_room(need)
+        if full and refused is None:
+            self.evict_lru()
+        return refused
+
+
+class EvictsOneMore(Mutant):
+    """One snapshot more goes than is needed to make room."""
+
+    mutant_id = "K15.evicts-one-more"
+    stopped_by = Stop(scenario="E01", check="one-went")
+    store = _OneMore
+
+
+class _NeverEvicts(SessionCache):
+    def make_room(self, need: int) -> str | None:
+        return super().make_room(need) if self._fits(need) or need > self.byte_budget else "budget"
+
+
+class FullStoreTakesNothing(Mutant):
+    """A store that is full keeps what it has and takes nothing new."""
+
+    mutant_id = "K15.full-store-takes-nothing"
+    stopped_by = Stop(scenario="E01", check="s-stays", reason="other_count")
+    store = _NeverEvicts
+
+
+class _SizeShort(Snapshotter):
+    def size(self, layout: StateLayout, starts: Sequence[int], meta: bytes) -> int:
+        return super().size(layout, starts, meta) - len(meta)
+
+
+class SizeWithoutMetadata(Mutant):
+    """Room is made for the parts of a snapshot and not for its metadata."""
+
+    mutant_id = "K15.size-without-metadata"
+    stopped_by = Stop(scenario="E04", check="nothing-stored")
+    snapshotter = _SizeShort
+
+
+class _Padded(Snapshotter):
+    def allocate(self, size: int, device: torch.device) -> Tensor:
+        return super().allocate(-(-size // _PAGE) * _PAGE, device)
+
+
+class ArenaPadded(Mutant):
+    """Each snapshot takes whole pages of memory, however small it is."""
+
+    mutant_id = "K15.arena-padded"
+    stopped_by = Stop(scenario="E13", check="sizes")
+    snapshotter = _Padded
