@@ -6,11 +6,10 @@ Each command is one module in :mod:`harness.commands`, imported only when it is 
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import NoReturn
+from types import ModuleType
 
 from harness import __version__
 from harness.errors import ExitCode, StatecertError
@@ -40,15 +39,6 @@ COMMANDS = {
 }
 
 EXITS = "exit codes: 0 good, 1 findings, 2 evidence invalid, 3 the harness broke, 4 usage, 5 nothing to check"
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose usage errors end in exit code 4 and say what to type."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print the message with the way to help, and leave with the usage code."""
-        sys.stderr.write(f"statecert: {message}\ntry: {self.prog} --help\n")
-        raise SystemExit(int(ExitCode.USAGE))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -89,14 +79,9 @@ def guarded(name: str, words: Sequence[str]) -> int:
     """Run a command; turn every ending into its exit code."""
     try:
         module = import_module(f"harness.commands.{name}")
-        parser = Parser(
-            prog=f"statecert {name}",
-            description=module.__doc__,
-            epilog=f"{module.EXAMPLE}\n\n{EXITS}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        module.configure(parser)
-        code = int(module.run(parser.parse_args(words)))
+        plain: Callable[[Sequence[str]], ExitCode] | None = getattr(module, "run_plain", None)
+        has_options = any(word.startswith("-") for word in words)
+        code = int(_run_parsed(module, name, words) if plain is None or has_options else plain(words))
         sys.stdout.flush()
     except StatecertError as problem:
         sys.stderr.write(f"statecert: {problem}\n")
@@ -107,4 +92,21 @@ def guarded(name: str, words: Sequence[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return int(ExitCode.BROKEN)
+    return code
+
+
+def _run_parsed(module: ModuleType, name: str, words: Sequence[str]) -> ExitCode:
+    """Parse the arguments of a command and run it."""
+    import argparse
+
+    from harness.commands.parser import Parser
+
+    parser = Parser(
+        prog=f"statecert {name}",
+        description=module.__doc__,
+        epilog=f"{module.EXAMPLE}\n\n{EXITS}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.configure(parser)
+    code: ExitCode = module.run(parser.parse_args(words))
     return code

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from harness.model.evidence import PartRow, PartTable, Point
+from harness.model.noun import dataclass
 from harness.model.values import NO_LAYER, Family, Phase, Sha256
 
 

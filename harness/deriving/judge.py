@@ -7,7 +7,6 @@ for, a look that is there twice) is refused: there is no honest verdict on it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from harness.deriving.checks import run_check
 from harness.deriving.decide import decide, decide_cell, unjudged
@@ -17,6 +16,7 @@ from harness.deriving.view import CellView, cell_view
 from harness.errors import InvalidDocumentError, UsageError
 from harness.model.decision import CellDecision, Decision
 from harness.model.evidence import CellEvent, Evidence, Header, Observation, PartTable, Trust
+from harness.model.noun import dataclass
 from harness.model.scenario import CellPlan, Plan
 from harness.model.values import CellId, Observability, Outcome, Sha256
 from harness.wire.scenario_doc import procedure_digest

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from harness.deriving.node import Node
+from harness.model.noun import dataclass
 
 _KEYS: Final = frozenset({"chunks", "tokens", "plus"})
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from harness.deriving.changes import cells_run, differs, dropped_cells
 from harness.deriving.fields import text_at
 from harness.model.certificate import Event, Status
+from harness.model.noun import dataclass, field
 from harness.model.values import CertificateState, Sha256, Verdict
 
 Body = Mapping[str, object]

@@ -14,7 +14,7 @@ from harness.model.values import ArmRole, Capability, Observability, Phase, Witn
 
 Need = Callable[[Step], bool]
 
-_DISK_LABEL: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+_DISK_LABEL: Final = r"[a-z0-9][a-z0-9-]{0,31}"
 _OF_STORES: Final = (
     CheckKind.STORED,
     CheckKind.SIZED,
@@ -97,7 +97,7 @@ def _require_disks(cell: CellPlan, where: str) -> None:
     for number, arm in enumerate(cell.arms):
         label = {**cell.engine, **arm.engine}.get(DISK_OPTION)
         node = Node(value=label, where=f"{where}/arms/{number}")
-        if label is not None and not (isinstance(label, str) and _DISK_LABEL.fullmatch(label)):
+        if label is not None and not (isinstance(label, str) and re.fullmatch(_DISK_LABEL, label)):
             node.fail(f"found the disk {label!r}; allowed is a label of small letters, digits and dashes")
         for step in arm.steps:
             if step.kind in (StepKind.SPOIL, StepKind.RIVAL) and label is None:

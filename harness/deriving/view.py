@@ -7,7 +7,6 @@ two could be led to the better one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from harness.deriving.looks import step_of
@@ -24,6 +23,7 @@ from harness.model.evidence import (
     Trust,
     Turn,
 )
+from harness.model.noun import dataclass, field
 from harness.model.scenario import Arm, CellPlan, PointRef, Step
 from harness.model.values import ArmRole, Observability, Phase, Sha256
 

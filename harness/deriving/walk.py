@@ -7,7 +7,7 @@ by the engine, and gives the capacity that an engine needs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from copy import copy
 from typing import Literal, assert_never
 
 from harness.deriving.node import Node
@@ -29,16 +29,18 @@ _Other = Literal[
 """Kinds that leave the length of their session alone, or make it another one's."""
 
 
-@dataclass(slots=True)
 class _Session:
     """What a session holds after a step."""
 
-    length: int = 0
-    """Tokens that the state stands for."""
-    prompt: int = 0
-    """Length of the prompt of an open turn."""
-    open: bool = False
-    """A turn stopped at ``until``."""
+    __slots__ = ("length", "open", "prompt")
+
+    def __init__(self, *, length: int = 0) -> None:
+        self.length = length
+        """Tokens that the state stands for."""
+        self.prompt = 0
+        """Length of the prompt of an open turn."""
+        self.open = False
+        """A turn stopped at ``until``."""
 
 
 class Walk:
@@ -87,7 +89,7 @@ class Walk:
                 self._sessions.clear()
                 self._handles.clear()
             case StepKind.EXPORT:
-                self._images[step.image or ""] = replace(session)
+                self._images[step.image or ""] = copy(session)
             case StepKind.IMPORT | StepKind.ALTER:
                 self._image(step, node)
             case StepKind.OBSERVE | StepKind.STORE | StepKind.EVICT | StepKind.BUDGET | StepKind.PRESSURE:
@@ -140,9 +142,9 @@ class Walk:
                 node.fail(f"found image {name!r}; made before this step: {', '.join(self._images) or 'none'}")
         known = self._images.get(step.image or "", _Session())
         if step.kind is StepKind.ALTER:
-            self._images[str(step.target["to"])] = replace(known)
+            self._images[str(step.target["to"])] = copy(known)
         elif step.image in self._images:
-            self._sessions[step.session] = replace(known)
+            self._sessions[step.session] = copy(known)
 
     def _prompt(self, step: Step, node: Node) -> int:
         if step.prompt not in self._prompts:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from harness.errors import ExitCode
+from harness.model.noun import dataclass, field
 from harness.model.values import CertificateState, ReasonCode, Sha256
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+from harness.model.noun import dataclass, field
 from harness.model.scenario import Coords
 from harness.model.values import CellId, DecisionAxis, Outcome, Verdict
 

@@ -7,9 +7,9 @@ explained in ``docs/formats/scenario.md``). Its ``procedure`` is what is hashed;
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 
+from harness.model.noun import dataclass, field
 from harness.model.values import (
     ArmRole,
     Capability,

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from harness.errors import InvalidDocumentError, StatecertError
 from harness.model.evidence import End, Evidence, Header, Observation, PartRow, PartTable, Point
 from harness.model.values import Sha256
 from harness.wire import canonical, privacy, records, schemas, strict
-from harness.wire.files import AppendLog
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCHEMA: Final = "evidence.v1"
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -88,6 +89,8 @@ class EvidenceWriter:
         self._names = tuple(names)
         self._roots: set[str] = set()
         first = self._line(header)
+        from harness.wire.files import AppendLog
+
         self._log = AppendLog(path)
         self._log.append(first)
 

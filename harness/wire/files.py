@@ -15,9 +15,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -25,6 +23,7 @@ from typing import Final, Self
 import orjson
 
 from harness.errors import StorageError
+from harness.model.noun import dataclass
 
 _MODE: Final = 0o644
 
@@ -74,7 +73,7 @@ def read(path: Path, *, max_bytes: int) -> bytes:
 
 def _write_hidden(path: Path, data: bytes) -> Path:
     """Write and flush a neighbour of ``path``; on any failure it is gone again."""
-    hidden = path.with_name(f".{path.name[:64]}.{secrets.token_hex(8)}.partial")
+    hidden = path.with_name(f".{path.name[:64]}.{os.urandom(8).hex()}.partial")
     descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
     try:
         try:

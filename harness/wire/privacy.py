@@ -13,26 +13,61 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-_PATTERNS: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
-    ("absolute path", re.compile(r"(?<![A-Za-z0-9_.\-)\]}#/:])/[A-Za-z0-9_.@+-]+/[A-Za-z0-9_.@+-]")),
+_PATTERNS: Final[tuple[tuple[str, tuple[str, ...], int, str], ...]] = (
+    ("absolute path", ("/",), 0, r"(?<![A-Za-z0-9_.\-)\]}#/:])/[A-Za-z0-9_.@+-]+/[A-Za-z0-9_.@+-]"),
     (
         "absolute path",
-        re.compile(r"(?<![A-Za-z0-9_.\-])/(?:home|root|Users|tmp|var|etc|usr|opt|mnt|srv|proc|sys|dev|private)\b"),
+        ("/",),
+        0,
+        r"(?<![A-Za-z0-9_.\-])/(?:home|root|Users|tmp|var|etc|usr|opt|mnt|srv|proc|sys|dev|private)\b",
     ),
-    ("absolute path", re.compile(r"(?<![A-Za-z0-9])[A-Za-z]:[\\/]{1,2}[A-Za-z0-9_.]")),
-    ("absolute path", re.compile(r"\\\\[A-Za-z0-9_.-]+\\|file://|(?<![A-Za-z0-9])~[A-Za-z0-9_-]*/")),
-    ("e-mail address", re.compile(r"[A-Za-z0-9_.+-]+@[A-Za-z0-9-]+\.[A-Za-z]{2,}")),
-    ("UUID", re.compile(r"(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")),
-    ("hardware address", re.compile(r"(?i)(?<![0-9a-f:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![0-9a-f:])")),
-    ("network address", re.compile(r"\b(?:192\.168|169\.254|127\.0)\.[0-9]{1,3}\.[0-9]{1,3}\b")),
-    ("token", re.compile(r"\b(?:gh[opsur]|github_pat|glpat|hf|sk|pk|xox[abprs])[_-][A-Za-z0-9_-]{16,}")),
-    ("token", re.compile(r"\bAKIA[0-9A-Z]{16}\b|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}|-----BEGIN ")),
-    ("token", re.compile(r"(?i)\b(?:password|passwd|secret|token|api[_-]?key)\b\s*[=:]\s*[^\s,;]{6,}")),
-    ("token", re.compile(r"(?i)\bbearer\s+[A-Za-z0-9._~+/-]{12,}")),
+    ("absolute path", (":/", ":\\"), 0, r"(?<![A-Za-z0-9])[A-Za-z]:[\\/]{1,2}[A-Za-z0-9_.]"),
+    (
+        "absolute path",
+        ("\\\\", "file://", "~"),
+        0,
+        r"\\\\[A-Za-z0-9_.-]+\\|file://|(?<![A-Za-z0-9])~[A-Za-z0-9_-]*/",
+    ),
+    ("e-mail address", ("@",), 0, r"[A-Za-z0-9_.+-]+@[A-Za-z0-9-]+\.[A-Za-z]{2,}"),
+    ("UUID", ("-",), 36, r"(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"),
+    ("hardware address", (":",), 17, r"(?i)(?<![0-9a-f:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![0-9a-f:])"),
+    ("network address", ("192.", "169.", "127."), 9, r"\b(?:192\.168|169\.254|127\.0)\.[0-9]{1,3}\.[0-9]{1,3}\b"),
+    ("token", ("_", "-"), 19, r"\b(?:gh[opsur]|github_pat|glpat|hf|sk|pk|xox[abprs])[_-][A-Za-z0-9_-]{16,}"),
+    (
+        "token",
+        ("akia", "eyj", "-----begin "),
+        0,
+        r"\bAKIA[0-9A-Z]{16}\b|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}|-----BEGIN ",
+    ),
+    (
+        "token",
+        ("=", ":"),
+        0,
+        r"(?i)\b(?:password|passwd|secret|token|api[_-]?key)\b\s*[=:]\s*[^\s,;]{6,}",
+    ),
+    ("token", ("bearer",), 19, r"(?i)\bbearer\s+[A-Za-z0-9._~+/-]{12,}"),
 )
-_KEYS: Final = re.compile(
+"""Kind, texts of which one must be there (small letters stand for both), fewest letters, pattern.
+
+A pattern is compiled when a text holds one of its texts: to compile them all takes longer than to read a record.
+"""
+_KEYS: Final = (
     r"(?i)(?:^|[_.-])(?:serial|serial_?number|uuid|hostname|host_name|fqdn|user|username|user_name|login|home|cwd"
     r"|ip|ip_address|mac_address|machine_id|boot_id)$"
+)
+_KEY_ENDS: Final = (
+    "serial",
+    "number",
+    "uuid",
+    "name",
+    "fqdn",
+    "user",
+    "login",
+    "home",
+    "cwd",
+    "ip",
+    "address",
+    "_id",
 )
 _GENERIC: Final = frozenset({"root", "user", "admin", "ubuntu", "debian", "runner", "localhost", "linux", "build"})
 _LEAST: Final = 3
@@ -84,14 +119,21 @@ def _walk_mapping(
         inside = f"{path}/(a key)" if kind else f"{path}/{text}"
         if kind:
             yield inside, kind
-        if _KEYS.search(text) and isinstance(item, str) and item:
+        if isinstance(item, str) and item and _names_somebody(text):
             yield inside, "field that identifies a machine or person"
         else:
             yield from _walk(item, inside, names)
 
 
+def _names_somebody(key: str) -> bool:
+    """The same as the pattern alone, which few keys need."""
+    likely = not key.isascii() or key.lower().rstrip("\n").endswith(_KEY_ENDS)
+    return likely and re.search(_KEYS, key) is not None
+
+
 def _kind(text: str, names: re.Pattern[str] | None) -> str:
-    for kind, pattern in _PATTERNS:
-        if pattern.search(text):
+    small, length = text.lower(), len(text)
+    for kind, telling, least, pattern in _PATTERNS:
+        if length >= least and any(one in small for one in telling) and re.search(pattern, text):
             return kind
     return "host or user name" if names is not None and names.search(text) else ""

@@ -8,9 +8,8 @@ that passed it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
 from enum import Enum
-from typing import Any, Final, get_type_hints
+from typing import Any, Final
 
 from harness.errors import InvalidDocumentError
 from harness.model.evidence import (
@@ -28,6 +27,8 @@ from harness.model.evidence import (
     Trust,
     Turn,
 )
+from harness.model.noun import defaults
+from harness.model.values import CrashKind, Phase
 
 Record = Header | Observation | End
 
@@ -46,6 +47,11 @@ TYPES: Final[Mapping[str, type[Record]]] = {
 }
 """Value of ``type`` in a line to the noun."""
 
+_VOCABULARIES: Final[Mapping[str, type[Enum]]] = {"Phase": Phase, "CrashKind": CrashKind}
+"""Closed vocabularies of fields, by the name that an annotation has for them."""
+_SHAPES: Final[dict[type, tuple[tuple[str, object], ...]]] = {}
+_READERS: Final[dict[type, Mapping[str, Any]]] = {}
+"""Made at first use: a run meets few kinds of records."""
 _SCALARS: Final = frozenset({str, int, bool})
 _NAMES: Final = {noun: name for name, noun in TYPES.items()}
 
@@ -78,7 +84,10 @@ def row_to_mapping(row: PartRow) -> dict[str, object]:
 
 def _plain_fields(noun: Record | PartRow) -> dict[str, object]:
     found: dict[str, object] = {}
-    for name, default in _SHAPES[type(noun)]:
+    kind = type(noun)
+    if kind not in _SHAPES:
+        _SHAPES[kind] = _shape(kind)
+    for name, default in _SHAPES[kind]:
         value = getattr(noun, name)
         if value != default or type(value) is not type(default):
             plain = _plain(value)
@@ -89,14 +98,8 @@ def _plain_fields(noun: Record | PartRow) -> dict[str, object]:
 
 def _shape(noun: type[Record | PartRow]) -> tuple[tuple[str, object], ...]:
     """Names of a noun's fields with their defaults (an empty list or mapping for a factory)."""
-    return tuple((field.name, _default(field.default, field.default_factory)) for field in fields(noun))
-
-
-def _default(value: object, factory: Any) -> object:
-    if factory is not MISSING:
-        return factory()
     # an empty tuple is written as a list, so it is compared as one
-    return [] if value == () else value
+    return tuple((name, [] if default == () else default) for name, default in defaults(noun))
 
 
 def _plain(value: object) -> object:
@@ -114,7 +117,9 @@ def _plain(value: object) -> object:
 
 
 def _build(noun: type[Record], value: Mapping[str, object], where: str) -> Record:
-    readers = _READERS[noun]
+    readers = _READERS.get(noun)
+    if readers is None:
+        readers = _READERS[noun] = _field_readers(noun)
     known = {name: readers[name](item) for name, item in value.items() if name in readers}
     try:
         return noun(**known)
@@ -123,16 +128,13 @@ def _build(noun: type[Record], value: Mapping[str, object], where: str) -> Recor
 
 
 def _field_readers(noun: type[Record]) -> Mapping[str, Any]:
-    hints = get_type_hints(noun)
-    return {field.name: _reader(field.name, hints[field.name]) for field in fields(noun)}
+    return {name: _reader(name, hint) for name, hint in noun.__annotations__.items()}
 
 
-def _reader(name: str, hint: Any) -> Any:
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return hint
+def _reader(name: str, hint: str) -> Any:
     if name == "rows":
         return _rows
-    return _frozen
+    return _VOCABULARIES.get(hint, _frozen)
 
 
 def _rows(value: object) -> tuple[PartRow, ...]:
@@ -146,7 +148,3 @@ def _row(value: Mapping[str, Any]) -> PartRow:
 
 def _frozen(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
-
-
-_SHAPES: Final = {noun: _shape(noun) for noun in (*TYPES.values(), PartRow)}
-_READERS: Final = {noun: _field_readers(noun) for noun in TYPES.values()}

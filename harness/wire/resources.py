@@ -6,26 +6,36 @@ install, they are the folders beside ``harness/``. Nobody else in the package kn
 
 from __future__ import annotations
 
-import re
+import os
 from functools import cache
-from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Kind = Literal["schemas", "scenarios"]
 """The folders that travel with the package."""
 
-_PACKAGE: Final = Path(__file__).resolve().parent.parent
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(/[A-Za-z0-9][A-Za-z0-9._+-]*)*\Z")
-_ENDINGS: Final = frozenset({".json", ".yaml"})
+_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120 - see folder()
+_LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+_SIGNS: Final = dict.fromkeys(map(ord, "._+-"))
+_ENDINGS: Final = (".json", ".yaml")
+
+
+def folder(kind: Kind) -> Path:
+    """Return the folder that holds the resources of ``kind``; it need not exist."""
+    from pathlib import Path
+
+    return Path(_folder(kind))
 
 
 @cache
-def folder(kind: Kind) -> Path:
-    """Return the folder that holds the resources of ``kind``; it need not exist."""
-    packaged = _PACKAGE / "_data" / kind
-    return packaged if packaged.is_dir() else _PACKAGE.parent / kind
+def _folder(kind: Kind) -> str:
+    """The same without :mod:`pathlib`, which a quick gate need not import."""
+    packaged = f"{_PACKAGE}/_data/{kind}"
+    return packaged if os.path.isdir(packaged) else f"{os.path.dirname(_PACKAGE)}/{kind}"  # noqa: PTH112, PTH120
 
 
 def resource_names(kind: Kind) -> tuple[str, ...]:
@@ -34,9 +44,16 @@ def resource_names(kind: Kind) -> tuple[str, ...]:
     Only ``.json`` and ``.yaml`` files count; a folder that is absent has none.
     """
     root = folder(kind)
-    found = (path for path in root.rglob("*") if path.suffix in _ENDINGS and path.is_file())
+    found = (path for path in root.rglob("*") if path.is_file())
     names = (path.relative_to(root).as_posix() for path in found)
-    return tuple(sorted(name for name in names if _NAME.match(name)))
+    return tuple(sorted(name for name in names if _is_name(name)))
+
+
+def _is_name(name: str) -> bool:
+    """Tell whether every step begins with a letter or digit and goes on with those, dots, and signs."""
+    steps = name.split("/")
+    plain = all(step[:1] in _LETTERS and _LETTERS.issuperset(step.translate(_SIGNS)) for step in steps if step)
+    return all(steps) and plain and name.endswith(_ENDINGS)
 
 
 def resource_text(kind: Kind, name: str) -> bytes:
@@ -49,8 +66,9 @@ def resource_text(kind: Kind, name: str) -> bytes:
     Raises:
         UsageError: There is no such resource, or the name points outside the folder.
     """
-    path = folder(kind) / name
-    if _NAME.match(name) is None or path.suffix not in _ENDINGS or not path.is_file():
+    path = f"{_folder(kind)}/{name}"
+    if not _is_name(name) or not os.path.isfile(path):  # noqa: PTH113 - see folder()
         known = ", ".join(resource_names(kind)) or "none"
         raise UsageError(f"no resource {name[:80]!r} among the {kind}; there are: {known}")
-    return path.read_bytes()
+    with open(path, "rb") as file:  # noqa: PTH123 - see folder()
+        return file.read()

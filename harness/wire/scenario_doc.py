@@ -13,7 +13,6 @@ from harness.errors import InvalidScenarioError
 from harness.model.scenario import Scenario
 from harness.model.values import Sha256
 from harness.wire import canonical, schemas
-from harness.wire.yaml_text import load_yaml
 
 SCHEMA: Final = "scenario.v1"
 
@@ -24,6 +23,8 @@ def parse_scenario(text: bytes, where: str) -> Scenario:
     Raises:
         InvalidScenarioError: With the file, the path inside, what was found and what is allowed.
     """
+    from harness.wire.yaml_text import load_yaml
+
     return scenario_from_mapping(load_yaml(text, where, error=InvalidScenarioError), where)
 
 

@@ -10,7 +10,7 @@ Nothing is ever fetched: a reference to anything that is not in the set is an er
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -146,7 +146,34 @@ def schema(name: str) -> Mapping[str, object]:
 
 def validate(value: object, schema_name: str, where: str, *, error: InvalidError = InvalidDocumentError) -> None:
     """Validate against a schema of the product; see :meth:`SchemaSet.validate`."""
-    product_schemas().validate(value, schema_name, where, error=error)
+    _set_of(schema_name).validate(value, schema_name, where, error=error)
+
+
+@cache
+def _set_of(name: str) -> SchemaSet:
+    """Return the set of one schema and of what it refers to: a quick gate reads no others."""
+    texts: dict[str, bytes] = {}
+    waiting = [f"{name}.json"]
+    while waiting:
+        file = waiting.pop()
+        if file not in texts:
+            texts[file] = resources.resource_text("schemas", file)
+            waiting += _referred(orjson.loads(texts[file]))
+    return SchemaSet(texts)
+
+
+def _referred(schema: object) -> Iterator[str]:
+    """Files that a schema names before the ``#`` of a reference."""
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            reference = node.get("$ref")
+            if isinstance(reference, str) and not reference.startswith("#"):
+                yield reference.partition("#")[0]
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
 
 
 def _refuse_to_fetch(uri: str) -> NoReturn:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from harness.errors import InvalidDocumentError, StorageError
+from harness.model.noun import dataclass
 from harness.wire import canonical, curve, files, sshsig
 from harness.wire.allowed_signers import AllowedSigners, Line, Reason
 from harness.wire.certificate_doc import MAX_BYTES, parse_certificate

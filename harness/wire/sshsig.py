@@ -14,11 +14,11 @@ import binascii
 import hashlib
 import re
 import struct
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from harness.errors import InvalidDocumentError
+from harness.model.noun import dataclass
 from harness.wire import curve
 
 if TYPE_CHECKING:

@@ -18,10 +18,11 @@ import pytest
 
 import harness
 from harness import cli, commands
+from harness.commands.parser import Parser
 from harness.wire import resources
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = {"common", "ledger_common"}
+SHARED = {"common", "ledger_common", "parser"}
 """Modules beside the commands that are none."""
 
 
@@ -146,6 +147,6 @@ def test_the_examples_parse() -> None:
             words = shlex.split(line.removeprefix("example: "), comments=True)
             if words[:2] != ["statecert", name]:
                 continue
-            parser = cli.Parser(prog=f"statecert {name}")
+            parser = Parser(prog=f"statecert {name}")
             module.configure(parser)
             parser.parse_args(words[2:])

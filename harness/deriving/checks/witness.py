@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from harness.deriving.pairing import candidate_look, origin
 from harness.deriving.view import CellView
 from harness.model.evidence import StepRecord, Turn
+from harness.model.noun import dataclass
 from harness.model.scenario import CheckSpec, PointRef, StepKind
 from harness.model.values import Family, Observability, Phase, Witness
 
