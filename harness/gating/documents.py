@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from harness.errors import InvalidDocumentError
 from harness.gating.folder import MAX_DOCUMENT_BYTES, Entry, Kind, read
 from harness.gating.rule import Document, Fault
 from harness.model.evidence import Evidence
-from harness.wire import evidence_doc, schemas, strict
+from harness.wire import evidence_doc, observed, schemas, strict
+
+if TYPE_CHECKING:
+    from harness.model.campaign import CampaignRecords
 
 PARSE: Final = "CG101"
 SCHEMA: Final = "CG102"
@@ -52,15 +55,15 @@ def read_document(entry: Entry) -> Document:
     return Document(entry=entry, sha256=sha256, value=value, faults=spelling)
 
 
-def read_evidence(entry: Entry) -> tuple[Document, Evidence | None]:
-    """Read an evidence file; its value stays empty, since the noun holds all of it."""
+def read_evidence(entry: Entry) -> tuple[Document, Evidence | CampaignRecords | None]:
+    """Read a file of observations; its value stays empty, since the noun holds all of it."""
     try:
         data = read(entry)
     except InvalidDocumentError as refused:
         return _faulty(entry, "", Fault(rule=FILES, at="", message=refused.message)), None
     sha256 = hashlib.sha256(data).hexdigest()
     try:
-        evidence = evidence_doc.read_evidence(data, "")
+        evidence = observed.read_observed(data, "")
     except InvalidDocumentError as refused:
         return _faulty(entry, sha256, _diagnosed(data, refused)), None
     if evidence.end is None:
@@ -71,24 +74,34 @@ def read_evidence(entry: Entry) -> tuple[Document, Evidence | None]:
 
 def _diagnosed(data: bytes, refused: InvalidDocumentError) -> Fault:
     """File the refusal of an evidence file under the first question that a line of it fails."""
+    of_campaign = observed.is_campaign(data)
     for number, line in enumerate(data.split(b"\n")[:-1], start=1):
-        fault = _line_fault(line, f"#{number}")
+        fault = _line_fault(line, f"#{number}", of_campaign=of_campaign)
         if fault is not None:
             return fault
     return _fault(BLOBS, refused)
 
 
-def _line_fault(line: bytes, where: str) -> Fault | None:
+def _line_fault(line: bytes, where: str, *, of_campaign: bool) -> Fault | None:
     rule = PARSE
     try:
         value = strict.loads(line, where=where, limits=strict.EVIDENCE_LINE)
         rule = SPELLING
         strict.loads(line, where=where, limits=strict.EVIDENCE_LINE, form="canonical")
         rule = SCHEMA
-        schemas.validate(value, evidence_doc.SCHEMA, where)
+        _require_record(value, where, of_campaign=of_campaign)
     except InvalidDocumentError as refused:
         return _fault(rule, refused)
     return None
+
+
+def _require_record(value: object, where: str, *, of_campaign: bool) -> None:
+    if not of_campaign or not isinstance(value, dict):
+        schemas.validate(value, evidence_doc.SCHEMA, where)
+        return
+    from harness.wire.campaign_doc import check_record
+
+    check_record(value, where)
 
 
 def _fault(rule: str, refused: InvalidDocumentError) -> Fault:

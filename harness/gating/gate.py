@@ -13,12 +13,13 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from harness.deriving.body import derive_body
 from harness.errors import ExitCode, UsageError
 from harness.gating.documents import read_document, read_evidence
 from harness.gating.folder import READABLE, Entry, Folder, Kind, scan
+from harness.gating.kinds import applies
 from harness.gating.rule import Body, CertificateFacts, Document, FolderFacts, Ledger, Problems, Rule, Subject
 from harness.gating.rules import RULES
 from harness.gating.sight import Sight
@@ -26,6 +27,9 @@ from harness.gating.states import state_of
 from harness.model.certificate import Event, Finding, GateReport
 from harness.model.evidence import Evidence
 from harness.wire import canonical
+
+if TYPE_CHECKING:
+    from harness.model.campaign import CampaignRecords
 
 MAX_FINDINGS: Final = 10_000
 """Findings kept; more are counted in one finding, so that a hostile folder cannot fill the memory."""
@@ -162,11 +166,11 @@ def _gate_certificate(run: _Run, facts: FolderFacts, entry: Entry) -> None:
         facts.unread += 1
         return
     subject = _subject(run, facts, document)
-    run.ask(_certificate_check, subject, _place(entry))
+    run.ask(_certificate_check(subject.body["kind"]), subject, _place(entry))
     known = _facts(subject)
     facts.certificates.append(known)
     if known.state == "current":
-        run.outcomes.update(cell["outcome"] for cell in subject.body["cells"])
+        run.outcomes.update(cell["outcome"] for cell in subject.body.get("cells", ()))
         if known.overall != "pass":
             run.stops.append(f"{_place(entry)}: {known.overall}")
 
@@ -176,15 +180,16 @@ def _subject(run: _Run, facts: FolderFacts, document: Document) -> Subject:
     entry = facts.folder.find(f"evidence/{body['run']['evidence']['sha256']}.jsonl")
     evidence = _evidence(run, facts, entry) if entry is not None and entry.form in READABLE else None
     derived, error = _derived(evidence)
-    shown = evidence if derived is not None else None
+    of_run = evidence if derived is not None and isinstance(evidence, Evidence) else None
     identity = canonical.digest_trusted(body)
     return Subject(
         document=document,
         id=identity,
         body=body,
         status=status,
-        evidence=shown,
-        sight=None if shown is None else Sight(shown),
+        evidence=of_run,
+        sight=None if of_run is None else Sight(of_run),
+        campaign=None if derived is None or isinstance(evidence, Evidence) else evidence,
         derived=derived,
         derive_error=error,
         ledger=facts.ledger,
@@ -192,7 +197,7 @@ def _subject(run: _Run, facts: FolderFacts, document: Document) -> Subject:
     )
 
 
-def _evidence(run: _Run, facts: FolderFacts, entry: Entry) -> Evidence | None:
+def _evidence(run: _Run, facts: FolderFacts, entry: Entry) -> Evidence | CampaignRecords | None:
     """Read an evidence file and let the document rules see it, once."""
     document, evidence = read_evidence(entry)
     if entry.path not in facts.looked_at:
@@ -202,11 +207,15 @@ def _evidence(run: _Run, facts: FolderFacts, entry: Entry) -> Evidence | None:
     return evidence
 
 
-def _derived(evidence: Evidence | None) -> tuple[Body | None, Exception | None]:
+def _derived(evidence: Evidence | CampaignRecords | None) -> tuple[Body | None, Exception | None]:
     if evidence is None:
         return None, None
     try:
-        return derive_body(evidence), None
+        if isinstance(evidence, Evidence):
+            return derive_body(evidence), None
+        from harness.deriving.campaign import derive_campaign
+
+        return derive_campaign(evidence), None
     except Exception as error:  # noqa: BLE001 - CG301 raises it again, or turns it into a finding
         return None, error
 
@@ -249,8 +258,9 @@ def _document_check(rule: Rule) -> Callable[[Document], Problems] | None:
     return rule.document
 
 
-def _certificate_check(rule: Rule) -> Callable[[Subject], Problems] | None:
-    return rule.certificate
+def _certificate_check(kind: str) -> Callable[[Rule], Callable[[Subject], Problems] | None]:
+    """Checks of the rules that ask something of this kind of certificate."""
+    return lambda rule: rule.certificate if applies(rule.id, kind) else None
 
 
 def _folder_check(rule: Rule) -> Callable[[FolderFacts], Problems] | None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.errors import ExitCode, UsageError
+from harness.gating.kinds import KINDS, kinds_of
 from harness.gating.rule import Rule
 from harness.gating.rules import RULES
 from harness.model.certificate import Finding, GateReport
@@ -107,7 +108,7 @@ def to_json(report: GateReport) -> bytes:
 
 def rules_table() -> str:
     """Return the text of ``--list-rules``."""
-    return "\n".join(f"{rule.id}  {_class(rule):<16}  {rule.text}" for rule in RULES) + "\n"
+    return "\n".join(f"{rule.id}  {_class(rule):<16}  {_kinds(rule):<13}  {rule.text}" for rule in RULES) + "\n"
 
 
 def rules_json() -> bytes:
@@ -124,6 +125,7 @@ def _rule_mapping(rule: Rule) -> dict[str, object]:
         "exit_code": int(rule.exit_code),
         "hint": rule.hint,
         "only_on_request": rule.only_on_request,
+        "kinds": list(kinds_of(rule.id)),
         "failing_fixtures": list(rule.failing),
         "passing_fixture": rule.passing,
     }
@@ -141,11 +143,17 @@ def explain(rule_id: str) -> str:
     return (
         f"{rule.id}: {rule.text}\n"
         f"without it: {rule.pain}\n"
+        f"asked of:   {_kinds(rule)} certificates\n"
         f"ends in:    {_class(rule)}{' (only with --require-pass)' if rule.only_on_request else ''}\n"
         f"to do:      {rule.hint}\n"
         f"fails on:   {', '.join(rule.failing)}\n"
         f"passes on:  {rule.passing}\n"
     )
+
+
+def _kinds(rule: Rule) -> str:
+    found = kinds_of(rule.id)
+    return "all" if len(found) == len(KINDS) else ", ".join(found)
 
 
 def _class(rule: Rule) -> str:

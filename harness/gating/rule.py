@@ -10,13 +10,16 @@ five times as much to make.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.errors import ExitCode
 from harness.gating.folder import Entry, Folder
 from harness.gating.sight import Sight
 from harness.model.certificate import Event
 from harness.model.evidence import Evidence
+
+if TYPE_CHECKING:
+    from harness.model.campaign import CampaignRecords
 
 Body = Mapping[str, Any]
 """A body or a status that fits its schema; rules may rely on the fields that are required there."""
@@ -72,9 +75,11 @@ class Subject(NamedTuple):
     body: Body
     status: Body
     evidence: Evidence | None
-    """None where the blob is absent or could not be read (other rules say so), or ``derive_body`` refuses it."""
+    """Of a run; None where the blob is absent or could not be read (other rules say so), or nothing follows from it."""
     sight: Sight | None
     """The same evidence, indexed; there whenever ``evidence`` is."""
+    campaign: CampaignRecords | None
+    """Records of a campaign; None under the same conditions, and where the evidence is of a run."""
     derived: Body | None
     """What ``derive_body`` makes of the evidence; None where it could not be made. Evidence is shown to rules only with
     it: then its procedure is known to make sense, and hostile shapes end in CG301 and not in a broken rule."""

@@ -8,11 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from harness.certifying.issue import issue
 from harness.errors import ExitCode
+from harness.gating import outputs
 from harness.gating.gate import gate
-from harness.gating.rule import Rule
+from harness.gating.kinds import KINDS, applies, kinds_of
+from harness.gating.rule import Problem, Rule, Subject
 from harness.gating.rules import RULES
 from harness.model.certificate import GateReport
+from harness.wire import schemas
+from tests.fakes.campaign import flown
+from tests.gating import campaign_fixtures
 from tests.gating.fixtures import FIXTURES, VALID, Fixture, a_failing_run, good_body, valid
 
 BY_ID = {rule.id: rule for rule in RULES}
@@ -111,3 +117,65 @@ def test_evidence_that_breaks_the_judge_is_exit_3_and_not_green(
 
     assert report.exit_code is ExitCode.BROKEN
     assert [(one.rule, "ZeroDivisionError" in one.message) for one in report.findings] == [("CG301", True)]
+
+
+def test_every_kind_of_certificate_has_its_own_rules_and_the_table_shows_them() -> None:
+    kinds = schemas.schema("certificate.v1")["$defs"]["body"]["properties"]["kind"]["enum"]  # type: ignore[index]
+
+    assert list(KINDS) == kinds
+    assert {rule for own in KINDS.values() for rule in own} <= set(BY_ID)
+    assert all(KINDS.values())
+    assert (kinds_of("CG307"), kinds_of("CG310"), kinds_of("CG301")) == (["qualification"], ["campaign"], [*KINDS])
+    assert "asked of:   campaign certificates" in outputs.explain("CG310")
+    assert re.search(r"CG302 .* qualification ", outputs.rules_table())
+
+
+def test_every_rule_that_a_kind_has_runs_on_its_certificates(tmp_path: Path) -> None:
+    campaign_fixtures.valid_campaign(tmp_path)
+    asked: dict[str, set[str]] = {}
+
+    def noting(rule: Rule) -> Rule:
+        def check(subject: Subject) -> Sequence[Problem]:
+            asked.setdefault(str(subject.body["kind"]), set()).add(rule.id)
+            return ()
+
+        return rule._replace(entry=None, document=None, folder=None, certificate=check)
+
+    gate([tmp_path], rules=[noting(rule) for rule in RULES])
+
+    own = {rule.id for rule in RULES if not rule.only_on_request}
+    assert asked == {kind: {rule for rule in own if applies(rule, kind)} for kind in KINDS}
+
+
+@pytest.mark.parametrize("build", [campaign_fixtures.valid_campaign_stop, campaign_fixtures.valid_campaign_error])
+def test_a_campaign_that_is_no_pass_is_listed_and_refused_only_on_request(build: object, tmp_path: Path) -> None:
+    assert callable(build)
+    build(tmp_path)
+
+    lenient, demanding = gate([tmp_path]), gate([tmp_path], require_pass=True)
+
+    assert lenient.exit_code is ExitCode.GOOD
+    assert len(lenient.stops) == 1
+    assert demanding.exit_code is ExitCode.FINDINGS
+
+
+def test_a_campaign_of_which_nothing_is_known_is_not_green(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign_fixtures.valid_campaign(tmp_path)
+    monkeypatch.setattr("harness.gating.rules.cg310._QUESTIONS", {})
+    monkeypatch.setattr("harness.gating.rules.cg311._QUESTIONS", {})
+
+    assert fired(gate([tmp_path])) == {"CG310", "CG311"}
+
+
+def test_any_changed_byte_of_a_campaign_ends_in_2(tmp_path: Path) -> None:
+    issue(flown(flips=1, kinds=("bf16",)).data(), tmp_path)
+    [certificate], [evidence] = tmp_path.glob("faults/*/*/*.json"), tmp_path.glob("evidence/*.jsonl")
+    for path in (certificate, evidence):
+        data = path.read_bytes()
+        for place in range(0, len(data), 31):
+            changed = bytearray(data)
+            changed[place] ^= 1
+            path.write_bytes(changed)
+            assert gate([tmp_path]).exit_code is ExitCode.INVALID, (path.name, place)
+        path.write_bytes(data)
+    assert gate([tmp_path]).exit_code is ExitCode.GOOD

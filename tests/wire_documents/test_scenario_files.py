@@ -39,7 +39,7 @@ def test_an_error_names_the_file_the_place_and_what_was_found(old: bytes, new: b
     assert refused.value.exit_code is ExitCode.USAGE
 
 
-@pytest.mark.parametrize("name", ["scenario.v1", "evidence.v1", "certificate.v1", "event.v1"])
+@pytest.mark.parametrize("name", ["scenario.v1", "evidence.v1", "certificate.v1", "campaign.v1", "event.v1"])
 def test_schemas_are_valid_closed_and_described(name: str) -> None:
     schema = schemas.schema(name)
 

@@ -8,10 +8,10 @@ from harness.gating.rule import Problem, Problems, Rule, Subject
 
 
 def check_certificate(subject: Subject) -> Problems:
-    """Every cell of a current certificate is ``pass``; what the scenario itself excludes is not asked for."""
+    """Every cell of a current certificate is ``pass``, and all of it; what the scenario excludes is not asked for."""
     if subject.state != "current":
         return
-    for index, cell in enumerate(subject.body["cells"]):
+    for index, cell in enumerate(subject.body.get("cells", ())):
         if cell["outcome"] not in ("pass", "excluded"):
             reason = f" ({cell['reason']})" if cell.get("reason") else ""
             yield Problem(f"/body/cells/{index}", f"{cell['id']} is {cell['outcome']}{reason}")
@@ -28,12 +28,13 @@ def check_entry(entry: Entry) -> Problems:
 
 RULE = Rule(
     id="CG010",
-    text="Every cell of every current certificate passed (asked with --require-pass).",
+    text="Every current certificate passed, each of its cells too (asked with --require-pass).",
     pain="A stop is listed, nobody reads the list, and the job is green.",
     hint="look at the cell with `statecert explain`; mend the engine or the scenario, and run again",
     failing=(
         "cell_fails",
         "draft",
+        "campaign_misses",
     ),
     exit_code=ExitCode.FINDINGS,
     only_on_request=True,

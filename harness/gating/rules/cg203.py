@@ -29,6 +29,7 @@ RULE = Rule(
     failing=(
         "same_run_twice",
         "same_evidence_twice",
+        "campaign_twice",
     ),
     folder=check,
 )

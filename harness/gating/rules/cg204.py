@@ -42,6 +42,7 @@ RULE = Rule(
         "evidence_cut_off",
         "evidence_exchanged",
         "orphan_evidence",
+        "campaign_line_dropped",
     ),
     document=check_document,
     folder=check_folder,

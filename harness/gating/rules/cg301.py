@@ -82,6 +82,10 @@ RULE = Rule(
         "truth_for_one",
         "evidence_makes_no_sense",
         "hostile_procedure",
+        "campaign_seed_edited",
+        "campaign_on_evidence_of_a_run",
+        "campaign_that_contradicts_itself",
+        "campaign_asks_for_too_much",
     ),
     certificate=check,
 )

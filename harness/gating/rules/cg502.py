@@ -67,6 +67,7 @@ RULE = Rule(
         "readme_edited",
         "readme_missing",
         "readme_of_nothing",
+        "campaign_status_edited",
     ),
     passing="valid_ledger",
     certificate=check_certificate,

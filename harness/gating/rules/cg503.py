@@ -21,7 +21,10 @@ RULE = Rule(
     text="At most one certificate per claim key and machine is current.",
     pain="An old stop and a new pass stand side by side, and nobody can tell which one holds.",
     hint="issue the newer one again with `statecert run`, which supersedes its predecessor by a ledger event",
-    failing=("two_current",),
+    failing=(
+        "two_current",
+        "campaign_two_current",
+    ),
     passing="valid_ledger",
     folder=check,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
@@ -14,8 +13,9 @@ from harness.wire import evidence_doc, privacy
 from harness.wire.records import record_to_mapping
 
 _MOST: Final = 20
-_DIGEST: Final = re.compile(r"[0-9a-f]{32}(?:[0-9a-f]{8}|[0-9a-f]{32})?")
-"""Run ids, commits and SHA-256: no pattern of a private thing fits them."""
+_DIGESTS: Final = (32, 40, 64)
+"""Digits of run ids, commits and SHA-256: no pattern of a private thing fits them."""
+_HEX: Final = frozenset("0123456789abcdef")
 
 
 def check_certificate(subject: Subject) -> Problems:
@@ -23,11 +23,10 @@ def check_certificate(subject: Subject) -> Problems:
     for finding in _findings(subject.body)[:_MOST]:
         path, _, kind = finding.rpartition(": ")
         yield Problem(f"/body{path}", f"holds a private thing: {kind}")
-    if subject.evidence is not None:
-        for count, text in enumerate(_in_evidence(subject.evidence)):
-            if count == _MOST:
-                break
-            yield Problem("/body/run/evidence", f"its evidence holds a private thing: {text}")
+    for count, text in enumerate(_in_observed(subject)):
+        if count == _MOST:
+            break
+        yield Problem("/body/run/evidence", f"its evidence holds a private thing: {text}")
 
 
 def check_document(document: Document) -> Problems:
@@ -35,6 +34,15 @@ def check_document(document: Document) -> Problems:
     if document.entry.kind is Kind.EVENT:
         for finding in _findings(document.value)[:_MOST]:
             yield Problem("", f"holds a private thing: {finding}")
+
+
+def _in_observed(subject: Subject) -> Iterator[str]:
+    if subject.evidence is not None:
+        yield from _in_evidence(subject.evidence)
+    if subject.campaign is not None:
+        for record in subject.campaign.records:
+            for finding in _findings(record):
+                yield f"{record['type']}{finding}"
 
 
 def _in_evidence(evidence: Evidence) -> Iterator[str]:
@@ -65,9 +73,13 @@ def _findings(value: object) -> Sequence[str]:
             waiting.extend(node.values())
         elif isinstance(node, (list, tuple)):
             waiting.extend(node)
-        elif isinstance(node, str) and not _DIGEST.fullmatch(node) and _kind(node):
+        elif isinstance(node, str) and not _is_digest(node) and _kind(node):
             return privacy.findings(value)
     return ()
+
+
+def _is_digest(text: str) -> bool:
+    return len(text) in _DIGESTS and _HEX.issuperset(text)
 
 
 @lru_cache(maxsize=8192)
@@ -88,6 +100,7 @@ RULE = Rule(
     failing=(
         "path_in_evidence",
         "path_in_body",
+        "campaign_path_in_evidence",
     ),
     document=check_document,
     certificate=check_certificate,

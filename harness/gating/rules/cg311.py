@@ -1,0 +1,41 @@
+"""CG311: what a campaign counts is in its records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from harness.gating import faultcounts
+from harness.gating.rule import Body, Problem, Problems, Rule, Subject
+
+_QUESTIONS: Final[Mapping[str, Callable[[Body, Sequence[Mapping[str, Any]]], Problems]]] = {
+    "faults": faultcounts.in_records
+}
+
+
+def check(subject: Subject) -> Problems:
+    """Count the records again, by the gate's own logic."""
+    if subject.campaign is None:
+        return
+    ask = _QUESTIONS.get(subject.body["campaign"])
+    if ask is None:
+        yield Problem("/body/campaign", f"is {subject.body['campaign']}; nothing is known of its records")
+        return
+    yield from ask(subject.body, subject.campaign.records)
+
+
+RULE = Rule(
+    id="CG311",
+    text="Every count of a campaign is found again in its records: what was located lies where the bit was flipped.",
+    pain="A fault counts as located because the judge says so; a judge with a bug is its own alibi.",
+    hint="restore the certificate as it was issued; if it was, the judge has a mistake: report it",
+    failing=(
+        "campaign_located_elsewhere",
+        "campaign_two_bits",
+        "campaign_not_repeated",
+        "campaign_clean_run_differs",
+        "campaign_tokens_told_wrong",
+    ),
+    passing="valid_campaign",
+    certificate=check,
+)
