@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from harness.model.certificate import Certificate, Event
 from harness.model.values import CertificateState, DecisionAxis
-from harness.reporting import claimable, exactness
+from harness.reporting import campaigns, claimable, exactness
 from harness.reporting.history import history, state_note
 from harness.reporting.matrix import CellState, matrix, tallies
 from harness.reporting.problems import headline, problems
 from harness.reporting.reading import UNKNOWN, flat, integer, items, mapping, text, texts
 from harness.reporting.timings import first_token_bars, timing_sheet
 from harness.reporting.units import counted, duration, number, size
-from harness.reporting.view import Badge, CertificateView, ClaimPage, Fact, Link, Overview, OverviewRow
+from harness.reporting.view import NOTHING, Badge, CertificateView, ClaimPage, Fact, Link, Overview, OverviewRow
 from harness.reporting.words import mark
 
 _ADHOC = "adhoc"
@@ -76,6 +77,8 @@ def claim_key_of(certificate: Certificate) -> str:
 def certificate_view(certificate: Certificate, archive: Archive) -> CertificateView:
     """Return all that a report says of one certificate."""
     body = certificate.body
+    if campaigns.is_campaign(body):
+        return _campaign_view(certificate, archive)
     found, note = problems(body)
     return CertificateView(
         id=certificate.id,
@@ -101,6 +104,37 @@ def certificate_view(certificate: Certificate, archive: Archive) -> CertificateV
         history=archive.history_of(claim_key_of(certificate), here=certificate.id),
         limits=claimable.limits(body),
         command=_command(body),
+        digests=_digests(certificate),
+    )
+
+
+def _campaign_view(certificate: Certificate, archive: Archive) -> CertificateView:
+    body, said = certificate.body, campaigns.told(certificate)
+    return CertificateView(
+        id=certificate.id,
+        claim_key=claim_key_of(certificate),
+        title=said.title,
+        created=text(body, "run", "created"),
+        state=certificate.status.state.value,
+        state_note=state_note(certificate),
+        successor=certificate.status.superseded_by,
+        badges=[Badge(name="overall", state=_overall(body))],
+        sentence=said.sentence,
+        claims=said.claims,
+        no_claims=said.no_claims,
+        matrix=None,
+        problems=said.problems,
+        problems_note=said.problems_note,
+        exactness=(),
+        comparisons=NOTHING,
+        timings=NOTHING,
+        bars=(),
+        sections=said.sections,
+        environment=_environment(body),
+        settings=_settings(body),
+        history=archive.history_of(claim_key_of(certificate), here=certificate.id),
+        limits=claimable.limits(body),
+        command=said.command,
         digests=_digests(certificate),
     )
 
@@ -137,24 +171,48 @@ def _row(claim_key: str, archive: Archive) -> OverviewRow:
     current = [one for one in all_of_key if one.status.state is CertificateState.CURRENT]
     shown = min(current or all_of_key[-1:], key=lambda one: (_badness(_overall(one.body)), one.id))
     body = shown.body
-    states = [text(cell, "outcome") for cell in items(body, "cells")]
     others = tallies([one.status.state.value for one in all_of_key if one.id != shown.id])
-    found, _ = problems(body)
-    counts = [tally for tally in tallies(states) if tally.state != "pass"]
+    said = _row_of_campaign(shown) if campaigns.is_campaign(body) else _row_of_run(body, archive)
     return OverviewRow(
         claim_key=claim_key,
-        title=_title(body, archive),
+        title=said.title,
         state=shown.status.state.value,
         overall=_overall(body),
+        cells=said.cells,
+        comparisons=said.comparisons,
+        created=text(body, "run", "created"),
+        id=shown.id,
+        others=", ".join(f"{tally.count} {mark(tally.state).word.lower()}" for tally in others),
+        headline=said.headline,
+    )
+
+
+class _Said(NamedTuple):
+    """What of a row depends on the kind of certificate."""
+
+    title: str
+    cells: str
+    comparisons: str
+    headline: str
+
+
+def _row_of_run(body: Mapping[str, object], archive: Archive) -> _Said:
+    states = [text(cell, "outcome") for cell in items(body, "cells")]
+    found, _ = problems(body)
+    counts = [tally for tally in tallies(states) if tally.state != "pass"]
+    return _Said(
+        title=_title(body, archive),
         cells=", ".join(
             [f"{states.count('pass')}/{len(states)} pass", *(f"{one.count} {mark(one.state).word}" for one in counts)]
         ),
         comparisons=str(exactness.comparisons(body)),
-        created=text(body, "run", "created"),
-        id=shown.id,
-        others=", ".join(f"{tally.count} {mark(tally.state).word.lower()}" for tally in others),
         headline=headline(found) or claimable.headline_limit(body),
     )
+
+
+def _row_of_campaign(certificate: Certificate) -> _Said:
+    said = campaigns.told(certificate)
+    return _Said(title=said.title, cells=said.count, comparisons="", headline=said.headline)
 
 
 def _title(body: Mapping[str, object], archive: Archive) -> str:
@@ -224,7 +282,7 @@ def _digests(certificate: Certificate) -> list[Fact]:
         Fact(name="Run", value=text(body, "run", "run_id"), code=True),
         Fact(name="Evidence", value=text(found, "sha256"), code=True),
         Fact(name="Evidence holds", value=f"{number(records)} records, {size(integer(found, 'bytes'))}"),
-        Fact(name="Procedure of the scenario", value=text(body, "scenario", "procedure_digest"), code=True),
+        *_procedure(body),
         Fact(name="Model", value=text(body, "subject", "model", "digest"), code=True),
         Fact(name="Source tree", value=text(body, "subject", "tree").replace("_", " ")),
         Fact(name="Commit (information)", value=text(body, "subject", "commit", default="none"), code=True),
@@ -236,6 +294,13 @@ def _digests(certificate: Certificate) -> list[Fact]:
             for part in items(body, owner, "path_sets")
         ]
     return facts
+
+
+def _procedure(body: Mapping[str, object]) -> list[Fact]:
+    """The digest of a scenario's procedure; a campaign's is told in full elsewhere on its page."""
+    if campaigns.is_campaign(body):
+        return []
+    return [Fact(name="Procedure of the scenario", value=text(body, "scenario", "procedure_digest"), code=True)]
 
 
 def _command(body: Mapping[str, object]) -> str:

@@ -51,7 +51,7 @@ def headline_limit(body: Mapping[str, object]) -> str:
 def claims(certificate: Certificate) -> list[str]:
     """Return what may be said, ready to paste, each sentence with its certificate."""
     body = certificate.body
-    if certificate.status.state != "current" or items(body, "decision", "reasons") or _is_mutant(body):
+    if certificate.status.state != "current" or items(body, "decision", "reasons") or is_mutant(body):
         return []
     cite = f"[cert:{certificate.id[:12]}]"
     cells = items(body, "cells")
@@ -116,7 +116,8 @@ def _trust(body: Mapping[str, object]) -> str:
     )
 
 
-def _is_mutant(body: Mapping[str, object]) -> bool:
+def is_mutant(body: Mapping[str, object]) -> bool:
+    """Tell whether the engine carries a planted fault."""
     return text(body, "subject", "engine", "group") != "harness.engines"
 
 

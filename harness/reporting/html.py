@@ -33,7 +33,9 @@ def render_certificate(view: CertificateView) -> bytes:
     """Return the page of one certificate."""
     shown = plainly(view)
     page = _environment().get_template("certificate.html.j2")
-    text = page.render(view=shown, heat=heat_map(shown.matrix), bars=first_token_bars(shown.bars))
+    text = page.render(
+        view=shown, heat=heat_map(shown.matrix) if shown.matrix else None, bars=first_token_bars(shown.bars)
+    )
     return text.encode()
 
 

@@ -14,6 +14,7 @@ _PLAIN: Final[Mapping[str, str]] = {
     "observability_tokens": "State parts and logits were not seen; equal tokens are a weak witness.",
     "no_repository": "The engine was imported from an installed package: there is no commit to compare with.",
     "mutant": "The engine carries a planted fault. This is no certificate of any engine.",
+    "one_boundary": "One prompt with its snapshot at one boundary: other lengths and positions were not tried.",
     "no_spot_checks": "No part was hashed a second time by the parent process.",
 }
 _WITH_SUBJECT: Final[Mapping[str, str]] = {
@@ -23,6 +24,7 @@ _WITH_SUBJECT: Final[Mapping[str, str]] = {
     "control_dropped": "Control left out, since the target lacks what it needs",
     "session_exact": "Compared with the live session, not with a cold run",
     "tokens_only": "Compared by tokens only",
+    "left_out": "No bit was flipped in parts of these families",
 }
 _MOST_NAMED: Final = 6
 

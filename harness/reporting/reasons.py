@@ -69,6 +69,9 @@ _REASONS: Final[Mapping[str, str]] = {
     "child_twice": "Two children carry one number in the evidence.",
     "interrupted": "The run was broken off before this cell.",
     "no_device": "The hardware was not there.",
+    "not_located": "A flipped bit was neither located before the next token was forwarded, nor refused by name.",
+    "differs_without_a_flip": "A restore without a flip differs from the reference, so no flip can be blamed.",
+    "digests_not_trusted": "A part hashed again gave another digest, or nobody checked any.",
 }
 
 _WITNESS: Final[Mapping[str, str]] = {

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from harness.deriving.fields import text_at
 from harness.deriving.status import derive_status
 from harness.errors import InvalidDocumentError, NothingToDoError, UsageError
 from harness.model.certificate import Certificate, Event
@@ -88,7 +89,7 @@ def read_archive(folder: Path, *, titles: Mapping[str, str] | None = None) -> Ar
         if step.is_dir() and step.name not in _NOT_CERTIFICATES
         for where, data in _documents(folder, step)
     ]
-    ids = {str(one.body["scenario"]["id"]) for one in certificates}  # type: ignore[index] # held to its schema above
+    ids = {text_at(one.body, "scenario", "id") for one in certificates}
     return Archive(certificates, events=events, titles=scenario_titles(ids) if titles is None else titles)
 
 

@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING
 
 from harness.reporting import escape
 from harness.reporting.tables import printed
-from harness.reporting.view import Badge, CertificateView, Fact, Head, Link, Matrix, Overview, Problem, Sheet, Tally
+from harness.reporting.view import (
+    NOTHING,
+    Badge,
+    CertificateView,
+    Fact,
+    Head,
+    Link,
+    Matrix,
+    Overview,
+    Problem,
+    Sheet,
+    Tally,
+)
 from harness.reporting.words import RICH_STYLES, mark
 
 if TYPE_CHECKING:
@@ -31,7 +43,8 @@ def render_overview(overview: Overview, *, colour: bool, width: int = 80) -> str
         parts.append(_joined([_mark(row.overall), _line(f"{row.claim_key}  {row.title}", style="bold")]))
         state = f"{mark(row.state).glyph} {mark(row.state).word}"
         parts.append(_padded(f"{state}, {row.id[:12]} of {row.created[:10]}{_also(row.others)}"))
-        parts.append(_padded(f"cells: {row.cells}; comparisons equal: {row.comparisons}"))
+        equal = f"; comparisons equal: {row.comparisons}" if row.comparisons else ""
+        parts.append(_padded(f"cells: {row.cells}{equal}" if equal else row.cells))
         parts.extend([_padded(row.headline)] if row.headline else [])
     ending = _tallies(overview.tallies) if overview.rows else _line("no certificates")
     return printed(*parts, _blank(), ending, colour=colour, width=width)
@@ -48,10 +61,15 @@ def _certificate(view: CertificateView) -> Iterator[RenderableType]:
     yield _line(view.sentence)
     yield from _section("May be claimed", _items(view.claims, "+") or [_padded("Nothing.")])
     yield from _section("May not be claimed", _items(view.no_claims, "-"))
-    yield from _section("Matrix", [_matrix(view.matrix), _tallies(view.matrix.tallies)])
+    if view.matrix:
+        yield from _section("Matrix", [_matrix(view.matrix), _tallies(view.matrix.tallies)])
     yield from _section("Failures and inconclusives", _problems(view.problems, view.problems_note))
-    yield from _section("Exactness", [_facts(view.exactness), *_sheet(view.comparisons)])
-    yield from _section("Turns", _sheet(view.timings))
+    if view.exactness:
+        yield from _section("Exactness", [_facts(view.exactness), *_sheet(view.comparisons)])
+    if view.timings != NOTHING:
+        yield from _section("Turns", _sheet(view.timings))
+    for part in view.sections:
+        yield from _section(part.title, [*([_facts(part.facts)] if part.facts else []), *_sheet(part.sheet)])
     yield from _section("Environment", [_facts(view.environment)])
     yield from _section("History", [_history(view.history)])
     yield from _section("Not covered, limits, trust", _items(view.limits, "-"))

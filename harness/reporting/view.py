@@ -62,6 +62,19 @@ class Sheet:
     """One sentence below it: what the numbers are not."""
 
 
+NOTHING: Final = Sheet(heads=(), rows=())
+"""A table that a kind of certificate does not have; nothing is shown of it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """A part of a page that only one kind of certificate has."""
+
+    title: str
+    facts: Sequence[Fact] = ()
+    sheet: Sheet = NOTHING
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatrixCell:
     """One combination of the axes; one that the record does not speak of has the state ``absent``."""
@@ -172,13 +185,16 @@ class CertificateView:
     """What may be said, ready to paste."""
     no_claims: Sequence[str]
     """What may not be said."""
-    matrix: Matrix
+    matrix: Matrix | None
+    """None: a kind of certificate without cells."""
     problems: Sequence[Problem]
     problems_note: str
     exactness: Sequence[Fact]
     comparisons: Sheet
     timings: Sheet
     bars: Sequence[Bar]
+    sections: Sequence[Section] = ()
+    """Parts that only this kind of certificate has."""
     environment: Sequence[Fact]
     settings: Sequence[Fact]
     """Everything that the engine and the machine say of themselves: long, for comparing and for looking things up."""
@@ -203,9 +219,9 @@ class OverviewRow:
     """State of the certificate shown: ``current`` if there is one."""
     overall: State
     cells: str
-    """Like ``5/6 pass, 1 not run``."""
+    """Like ``5/6 pass, 1 not run``; of a campaign like ``720/720 flips located``."""
     comparisons: str
-    """Exact comparisons equal, of all."""
+    """Exact comparisons equal, of all; empty: a kind of certificate that makes none."""
     created: str
     id: str
     others: str
