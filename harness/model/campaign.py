@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from harness.model.noun import dataclass
 from harness.model.values import Sha256
 
 Record = Mapping[str, object]

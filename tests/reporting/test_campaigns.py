@@ -114,7 +114,8 @@ def test_a_superseded_one_and_one_of_a_mutant_claim_nothing() -> None:
 def test_a_refusal_is_told_beside_what_was_located() -> None:
     first = next(line for line in flown().lines if line["type"] == "flip")
     keep = {"type", "element_type", "number", "where", "part", "byte", "mask"}
-    refused = flown().with_line("flip", **{name: None for name in first if name not in keep}, refused="damaged")
+    gone: dict[str, Any] = {name: None for name in first if name not in keep}
+    refused = flown().with_line("flip", **gone, refused="damaged")
 
     made = view(refused)
 
