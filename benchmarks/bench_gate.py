@@ -5,12 +5,13 @@ from __future__ import annotations
 import atexit
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import orjson
@@ -62,19 +63,30 @@ def start_group() -> Group:
     """Whole processes: the command line on one certificate."""
     folder = folder_of(1)
     return Group(
-        title="gate of one certificate, whole process",
+        title="gate of one certificate and --help, whole processes",
         cases={
             PASS: partial(process, "pass"),
             "statecert gate": partial(process, GATE, "gate", str(folder)),
+            "statecert --help": partial(process, GATE, "--help"),
         },
         reference=PASS,
-        goals=(Goal(case="statecert gate", time_at_most=6),),
+        goals=(Goal(case="statecert gate", time_at_most=6), Goal(case="statecert --help", time_at_most=3)),
     )
 
 
 def process(code: str, *arguments: str) -> int:
-    """Run a Python process and return its exit status."""
-    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=True).returncode
+    """Run a Python process, with byte code at hand as an installation has it, and return its exit status."""
+    command = [sys.executable, "-P", "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, check=True, env=with_byte_code()).returncode
+
+
+@cache
+def with_byte_code() -> Mapping[str, str]:
+    """The environment in which modules are compiled once, in a folder that goes when this process ends."""
+    folder = tempfile.mkdtemp(prefix="bench-gate-code-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": folder}
 
 
 def many_group(count: int) -> Group:

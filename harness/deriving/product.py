@@ -19,10 +19,14 @@ from harness.deriving.walk import Walk
 from harness.errors import UsageError
 from harness.model.scenario import Arm, CellPlan, Coords, Plan, PromptSegment, PromptSpec, Scalar, Scenario
 from harness.model.values import CellId, Family, Observability
-from harness.wire.scenario_doc import scenario_of_procedure
+from harness.wire.scenario_doc import procedure_digest, scenario_of_procedure
 
 CAPACITY_STEP: Final = 64
 """Capacities are multiples of this many tokens."""
+
+_MOST_KEPT: Final = 64
+_CELLS: Final[dict[tuple[Scalar, ...], tuple[CellPlan, ...]]] = {}
+"""Resolved cells by everything that they depend on: many records share a scenario, and each is resolved twice."""
 
 
 def expand(
@@ -50,7 +54,13 @@ def expand(
         raise UsageError(f"found scales {list(scales)}; allowed is at least one, each 1 or more")
     procedure = Node(value=scenario.procedure, where=f"{where or scenario.id}#/procedure")
     axes = axis.axes_of(procedure, sorted(set(scales)))
-    cells = tuple(_cell(scenario, procedure, axes, coords) for coords in axis.combinations(axes))
+    key = (scenario.id, procedure_digest(scenario.procedure), *axes[axis.SCALE])
+    cells = _CELLS.get(key)
+    if cells is None:
+        cells = tuple(_cell(scenario, procedure, axes, coords) for coords in axis.combinations(axes))
+        if len(_CELLS) >= _MOST_KEPT:
+            _CELLS.clear()
+        _CELLS[key] = cells
     return Plan(
         scenario=scenario,
         suite=suite,

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 __all__ = ["dataclass", "defaults", "field"]
 
+_FEW: Final = 12
+"""Objects that are made before it pays to compile."""
 _NO_VALUE: Final = dataclasses.MISSING
 
 
@@ -57,14 +59,33 @@ def _getter(names: tuple[str, ...]) -> Callable[[object], tuple[object, ...]]:
 
 
 def _first_init(made: type) -> Callable[..., None]:
-    """Return an ``__init__`` that writes the real one, puts it in its place and calls it."""
+    """Return an ``__init__`` for the first few objects: a loop, which then puts the compiled one in its place."""
+    left = _FEW
 
     def init(self: object, /, *values: object, **named: object) -> None:
+        nonlocal left
+        left -= 1
+        if left and not values and _filled(made, self, named):
+            return
         real = _init(made)
         made.__init__ = real  # type: ignore[misc]
         real(self, *values, **named)
 
     return init
+
+
+def _filled(made: type, noun: object, named: Mapping[str, object]) -> bool:
+    """Set all slots; False where an argument is missing or unknown, which the compiled ``__init__`` words best."""
+    used = 0
+    for name, default in defaults(made):
+        if name in named:
+            used += 1
+            object.__setattr__(noun, name, named[name])
+        elif default is _NO_VALUE:
+            return False
+        else:
+            object.__setattr__(noun, name, default)
+    return used == len(named)
 
 
 def _init(made: type) -> Callable[..., None]:

@@ -32,7 +32,12 @@ _PATTERNS: Final[tuple[tuple[str, tuple[str, ...], int, str], ...]] = (
     ("UUID", ("-",), 36, r"(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"),
     ("hardware address", (":",), 17, r"(?i)(?<![0-9a-f:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![0-9a-f:])"),
     ("network address", ("192.", "169.", "127."), 9, r"\b(?:192\.168|169\.254|127\.0)\.[0-9]{1,3}\.[0-9]{1,3}\b"),
-    ("token", ("_", "-"), 19, r"\b(?:gh[opsur]|github_pat|glpat|hf|sk|pk|xox[abprs])[_-][A-Za-z0-9_-]{16,}"),
+    (
+        "token",
+        ("gho", "ghp", "ghs", "ghu", "ghr", "github_pat", "glpat", "hf_", "hf-", "sk_", "sk-", "pk_", "pk-", "xox"),
+        19,
+        r"\b(?:gh[opsur]|github_pat|glpat|hf|sk|pk|xox[abprs])[_-][A-Za-z0-9_-]{16,}",
+    ),
     (
         "token",
         ("akia", "eyj", "-----begin "),
@@ -41,7 +46,7 @@ _PATTERNS: Final[tuple[tuple[str, tuple[str, ...], int, str], ...]] = (
     ),
     (
         "token",
-        ("=", ":"),
+        ("passw", "secret", "token", "api"),
         0,
         r"(?i)\b(?:password|passwd|secret|token|api[_-]?key)\b\s*[=:]\s*[^\s,;]{6,}",
     ),
@@ -119,21 +124,22 @@ def _walk_mapping(
         inside = f"{path}/(a key)" if kind else f"{path}/{text}"
         if kind:
             yield inside, kind
-        if isinstance(item, str) and item and _names_somebody(text):
+        if isinstance(item, str) and item and names_somebody(text):
             yield inside, "field that identifies a machine or person"
         else:
             yield from _walk(item, inside, names)
 
 
-def _names_somebody(key: str) -> bool:
-    """The same as the pattern alone, which few keys need."""
+def names_somebody(key: str) -> bool:
+    """Tell whether the value of a key identifies a machine or a person. Few keys need the pattern."""
     likely = not key.isascii() or key.lower().rstrip("\n").endswith(_KEY_ENDS)
     return likely and re.search(_KEYS, key) is not None
 
 
 def _kind(text: str, names: re.Pattern[str] | None) -> str:
-    small, length = text.lower(), len(text)
+    small, length, ascii_only = text.lower(), len(text), text.isascii()
     for kind, telling, least, pattern in _PATTERNS:
-        if length >= least and any(one in small for one in telling) and re.search(pattern, text):
+        likely = not ascii_only or (length >= least and any(one in small for one in telling))
+        if likely and re.search(pattern, text):
             return kind
     return "host or user name" if names is not None and names.search(text) else ""

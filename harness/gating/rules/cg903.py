@@ -89,7 +89,7 @@ def _kind(text: str) -> str:
 
 @lru_cache(maxsize=8192)
 def _key_tells(key: str) -> bool:
-    return bool(privacy.findings({key: "value"}))
+    return privacy.names_somebody(key) or bool(_kind(key))
 
 
 RULE = Rule(
