@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from harness.certifying.readme import told
+from harness.deriving.pages import told
 from harness.certifying.store import Store
 from harness.deriving.fields import text_at
 from harness.deriving.status import SUPERSEDE, in_order

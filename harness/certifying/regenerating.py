@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from harness.certifying.readme import readme
 from harness.certifying.store import (
     README,
     Store,
@@ -22,6 +21,8 @@ from harness.certifying.store import (
     parse_in_place,
     read_events,
 )
+from harness.deriving.fields import text_at
+from harness.deriving.pages import Listed, page
 from harness.deriving.status import derive_status
 from harness.model.certificate import Certificate, Event
 from harness.model.values import Sha256
@@ -78,9 +79,11 @@ def regenerate_all(folder: Path) -> list[Path]:
 def _write(store: Store, claim_key: str) -> list[Path]:
     certificates = store.of_claim(claim_key)
     wanted = {store.folder / certificate_path(one): format_certificate(one) for one in certificates}
-    of_these = {one.id for one in certificates}
-    events = [event for event in store.events if event.target in of_these]
-    wanted[store.folder / claim_key / README] = readme(claim_key, certificates, events)
+    listed = [
+        Listed(id=one.id, created=text_at(one.body, "run", "created"), overall=text_at(one.body, "decision", "overall"))
+        for one in certificates
+    ]
+    wanted[store.folder / claim_key / README] = page(claim_key, listed, _by_target(store.events))
     return [path for path, data in wanted.items() if _put(path, data)]
 
 

@@ -1,4 +1,4 @@
-"""The gate makes pages and states again by its own few lines; they must be the producer's, byte for byte."""
+"""Pages and states that the producer writes are those that the gate makes again, byte for byte."""
 
 from __future__ import annotations
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from harness.deriving.pages import Listed, page
 from harness.errors import InvalidDocumentError
 from harness.gating.folder import Entry, Kind, read
-from harness.gating.pages import readme
 from harness.gating.rule import CertificateFacts, FolderFacts, Problem, Problems, Rule, Subject
 from harness.gating.states import state_of
 
@@ -38,7 +38,8 @@ def check_folder(facts: FolderFacts) -> Problems:
 
 
 def _page(entry: Entry, claim_key: str, certificates: Sequence[CertificateFacts], facts: FolderFacts) -> Problems:
-    wanted = readme(claim_key, certificates, facts.ledger)
+    listed = [Listed(one.id, one.created, one.overall) for one in certificates]
+    wanted = page(claim_key, listed, facts.ledger.by_target)
     try:
         held = read(entry)
     except InvalidDocumentError as refused:

@@ -1,18 +1,17 @@
 """The generated page of a claim key's folder: which certificate holds, and what replaced what.
 
 A forge renders it exactly where the next reader lands, beside the files. Everything in it follows from the
-certificates and the ledger, so a gate makes it again and compares bytes.
+certificates and the ledger: whoever files a certificate writes it, and a gate makes it again and compares bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from harness.deriving.fields import text_at
 from harness.deriving.ids import id12
 from harness.deriving.status import derive_status, in_order
-from harness.model.certificate import Certificate, Event
+from harness.model.certificate import Event
 from harness.model.values import ReasonCode
 
 _WORDS: Final = {
@@ -31,17 +30,25 @@ _MOST: Final = 8
 """Names shown of what differs; the event file has all."""
 
 
-def readme(claim_key: str, certificates: Sequence[Certificate], events: Sequence[Event]) -> bytes:
+class Listed(NamedTuple):
+    """What the page says of one certificate beside its status."""
+
+    id: str
+    created: str
+    """When its run began."""
+    overall: str
+
+
+def page(claim_key: str, certificates: Sequence[Listed], ledger: Mapping[str, Sequence[Event]]) -> bytes:
     """Return the page of one claim key.
 
     Args:
         claim_key: The claim key.
         certificates: All certificates of the claim key, in any order.
-        events: The whole ledger.
+        ledger: At least the events that speak of them, by target.
     """
-    newest_first = sorted(certificates, key=lambda one: (text_at(one.body, "run", "created"), one.id), reverse=True)
-    own = {one.id for one in certificates}
-    items = [line for event in in_order(events) if event.target in own for line in told(event)]
+    newest_first = sorted(certificates, key=lambda one: (one.created, one.id), reverse=True)
+    items = [line for event in _in_order(certificates, ledger) for line in told(event)]
     lines = [
         f"# {claim_key}",
         "",
@@ -49,17 +56,20 @@ def readme(claim_key: str, certificates: Sequence[Certificate], events: Sequence
         "",
         "| certificate | date | decision | status | superseded by |",
         "|---|---|---|---|---|",
-        *(_row(one, events) for one in newest_first),
+        *(_row(one, ledger) for one in newest_first),
         *(["", *items] if items else []),
     ]
     return ("\n".join(lines) + "\n").encode()
 
 
-def _row(certificate: Certificate, events: Sequence[Event]) -> str:
-    status = derive_status(certificate.id, events)
+def _in_order(certificates: Sequence[Listed], ledger: Mapping[str, Sequence[Event]]) -> Sequence[Event]:
+    return in_order(event for one in certificates for event in ledger.get(one.id, ()))
+
+
+def _row(one: Listed, ledger: Mapping[str, Sequence[Event]]) -> str:
+    status = derive_status(one.id, ledger.get(one.id, ()))
     by = f"`{id12(status.superseded_by)}`" if status.superseded_by else ""
-    date, overall = text_at(certificate.body, "run", "created")[:10], text_at(certificate.body, "decision", "overall")
-    return f"| `{id12(certificate.id)}` | {date} | {overall} | {status.state} | {by} |"
+    return f"| `{id12(one.id)}` | {one.created[:10]} | {one.overall} | {status.state} | {by} |"
 
 
 def told(event: Event) -> Iterator[str]:
