@@ -19,6 +19,7 @@ _EVENTS: Final[Mapping[str, str]] = {
 }
 
 _REASONS: Final[Mapping[str, str]] = {
+    "reference_not_cold": "The reference reused stored state itself, so it proves nothing.",
     "not_repeatable": "The reference is unequal to itself, so nothing can be blamed on the restore.",
     "parts_differ": "State parts differ from the reference.",
     "logits_differ": "All parts are equal, the logits differ.",

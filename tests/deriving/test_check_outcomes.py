@@ -228,6 +228,22 @@ EXACT: list[tuple[str, str, Change, Outcome, str]] = [
         "restore_not_witnessed",
     ),
     (
+        "a reference that was served from a store, in both its runs",
+        "repeatable:cold",
+        lambda e: e.with_turn("cold", "a", cached=8, prefilled=21).with_turn(
+            "cold", "a", rep=1, cached=8, prefilled=21
+        ),
+        ERROR,
+        "reference_not_cold",
+    ),
+    (
+        "a reference that forwarded nothing",
+        "repeatable:cold",
+        lambda e: e.with_turn("cold", "a", prefilled=0).with_turn("cold", "a", rep=1, prefilled=0),
+        ERROR,
+        "reference_not_cold",
+    ),
+    (
         "restored elsewhere",
         "again",
         lambda e: e.with_point("warm", "again", Phase.RESTORED, position=16),

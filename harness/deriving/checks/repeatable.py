@@ -1,7 +1,7 @@
-"""``REPEAT.COLD``: the two runs of a reference arm are equal at every look and in every count.
+"""``REPEAT.COLD``: a reference arm is cold, and its two runs are equal at every look and in every count.
 
 A reference that does not repeat itself makes the cell ``inconclusive``: a device that varies must not be blamed on a
-restore, nor may it hide one.
+restore, nor may it hide one. A reference that was itself served from a store is no reference: its cell is an ``error``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from harness.deriving.checks.answers import absent, answer
 from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
 from harness.model.evidence import Point, Turn
-from harness.model.scenario import CheckSpec, PointRef
+from harness.model.scenario import CheckSpec, PointRef, StepKind
 from harness.model.values import Outcome, Phase
 
 _Look = tuple[str, Phase, int]
@@ -38,7 +38,7 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
         if _content(point) != _content(again[label, phase, position]):
             at: dict[str, str | int] = {"label": label, "phase": str(phase), "position": position}
             return answer(spec, Outcome.INCONCLUSIVE, "not_repeatable", detail=at)
-    return _turns(view, spec, arm) or answer(spec, Outcome.PASS, detail={"looks": len(first)})
+    return _turns(view, spec, arm) or _warm(view, spec, arm) or answer(spec, Outcome.PASS, detail={"looks": len(first)})
 
 
 def _looks(view: CellView, arm: str, rep: int) -> Mapping[_Look, Point]:
@@ -52,6 +52,19 @@ def _turns(view: CellView, spec: CheckSpec, arm: str) -> CheckResult | None:
             return absent(view, spec, PointRef(arm=arm, label=label), {})
         if _counts(first[label]) != _counts(again[label]):
             return answer(spec, Outcome.INCONCLUSIVE, "not_repeatable", detail={"label": label})
+    return None
+
+
+def _warm(view: CellView, spec: CheckSpec, arm: str) -> CheckResult | None:
+    """Return the answer where a turn that should have forwarded its whole prompt reused some of it."""
+    for (name, rep, label), turn in view.turns.items():
+        step = view.step(PointRef(arm=name, label=label))
+        if name != arm or step.kind is not StepKind.RUN or step.cache:
+            continue
+        forwarded = turn.prompt_tokens if step.until is None else step.until
+        if (turn.cached, turn.restored_bytes, turn.prefilled) != (0, 0, forwarded):
+            detail: dict[str, str | int] = {"label": label, "rep": rep, "forwarded": turn.prefilled}
+            return answer(spec, Outcome.ERROR, "reference_not_cold", observed=turn.cached, limit=0, detail=detail)
     return None
 
 
