@@ -16,7 +16,9 @@ from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.session import TorchSession
+from harness.torch_engine.session_image import Imager
 from harness.torch_engine.snapshot import Snapshotter
+from harness.torch_engine.speculating import Speculator
 
 FACT: Final = "mutant."
 """What the facts begin with in which a mutant says what it is."""
@@ -65,6 +67,8 @@ class Mutant(TorchAdapter):
     session: ClassVar[type[TorchSession]] = TorchSession
     buffers: ClassVar[type[SessionBuffers]] = SessionBuffers
     snapshotter: ClassVar[type[Snapshotter]] = Snapshotter
+    speculator: ClassVar[type[Speculator]] = Speculator
+    imager: ClassVar[type[Imager]] = Imager
     adapter_session: ClassVar[type[TorchAdapterSession]] = TorchAdapterSession
     adapter_engine: ClassVar[type[TorchAdapterEngine]] = TorchAdapterEngine
     """Made of ``adapter_session``."""
@@ -114,5 +118,7 @@ def _planted(mutant: type[Mutant]) -> type[TorchEngine]:
         session_class = mutant.session
         buffers_class = mutant.buffers
         snapshotter_class = mutant.snapshotter
+        speculator_class = mutant.speculator
+        imager_class = mutant.imager
 
     return Planted

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import names, restore_without
 from harness.torch_engine.buffers import SessionBuffers
+from harness.torch_engine.continuing import Continuation
+from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.handles import SavedSession
 from harness.torch_engine.models.delta import DeltaState
+from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
@@ -159,3 +165,27 @@ class KeysForValues(Mutant):
     mutant_id = "K01.keys-for-values"
     stopped_by = Stop(scenario="A01", cell={"arch": "attention"}, check="again", part="layer0.k", phase="restored")
     snapshotter = _KeysForValues
+
+
+class _ResidentRowsOnly(Continuation):
+    def begin_resident(self, prompt: npt.NDArray[np.int32]) -> int:
+        parts = [part for part in self.fixed_layout().fixed if part.family == "recurrent"]
+        before = [(part.tensor, part.tensor.clone()) for part in parts]
+        found = super().begin_resident(prompt)
+        for live, was in before:
+            live.copy_(was)
+        return found
+
+
+class _GoesBackInRows(TorchSession):
+    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
+        super().__init__(engine, options)
+        self.continuing = _ResidentRowsOnly(self)
+
+
+class ResidentRowsOnly(Mutant):
+    """Going back to a resident prefix cuts the rows and leaves the recurrent state where the turn had come to."""
+
+    mutant_id = "K01.resident-rows-only"
+    stopped_by = Stop(scenario="D06", check="served-exact", part="recurrent", phase="restored")
+    session = _GoesBackInRows

@@ -12,6 +12,7 @@ from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import restore_fewer_rows
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import CachePlan, Turn
+from harness.torch_engine.continuing import Continuation
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.handles import SessionHandle
 from harness.torch_engine.keys import Tokens
@@ -196,3 +197,77 @@ class ParentUnchecked(Mutant):
     mutant_id = "K02.parent-unchecked"
     stopped_by = Stop(scenario="B03", check="two-roots")
     snapshotter = _AnyParentLinesUp
+
+
+class _OwedForgotten(TorchSession):
+    def restore(self, handle: SessionHandle) -> None:
+        super().restore(handle)
+        if self.owed:
+            self.owed, self.logits_valid = False, True
+            self.buffers.history_rows -= 1
+
+
+class OwedForwardForgotten(Mutant):
+    """A session that is saved before its last token was forwarded comes back without that token."""
+
+    mutant_id = "K02.owed-forward-forgotten"
+    stopped_by = Stop(scenario="A08", cell={"sampler": "greedy"}, check="fork-starts-alike", part="meta", phase="seen")
+    session = _OwedForgotten
+
+
+class _OwedTwice(TorchSession):
+    def restore(self, handle: SessionHandle) -> None:
+        super().restore(handle)
+        if self.owed:
+            token = self.buffers.history[self.position : self.position + 1].numpy().copy()
+            self.buffers.history_rows -= 1
+            self.owed = False
+            self.forward(token, last=True)
+            self.buffers.remember(token)
+            self.owed, self.logits_valid = True, False
+
+
+class OwedForwardTwice(Mutant):
+    """A restore forwards the owed token, and the next call forwards it again."""
+
+    mutant_id = "K02.owed-forward-twice"
+    stopped_by = Stop(scenario="A08", cell={"sampler": "seeded"}, check="fork-starts-alike", part="meta", phase="seen")
+    session = _OwedTwice
+
+
+class _SnapshotSettles(TorchSession):
+    def snapshot(self) -> SessionHandle:
+        self.settle()
+        return super().snapshot()
+
+
+class SnapshotSettles(Mutant):
+    """To save a session, the forward that it owes is done first: in the session itself."""
+
+    mutant_id = "K02.snapshot-settles"
+    stopped_by = Stop(scenario="A08", cell={"sampler": "greedy"}, check="fork-starts-alike", part="meta", phase="seen")
+    session = _SnapshotSettles
+
+
+class _LiveWithoutLast(Continuation):
+    def begin_live(self, prompt: npt.NDArray[np.int32]) -> int:
+        found = super().begin_live(prompt)
+        s = self.session
+        s.position -= 1
+        s.buffers.history_rows -= 1
+        s.buffers.set_lengths(s.buffers.lengths_at(s.position))
+        return found - 1
+
+
+class _ContinuesShort(TorchSession):
+    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
+        super().__init__(engine, options)
+        self.continuing = _LiveWithoutLast(self)
+
+
+class LiveOneShort(Mutant):
+    """A live continuation forwards the last token of the present state a second time."""
+
+    mutant_id = "K02.live-one-short"
+    stopped_by = Stop(scenario="D04", check="all-of-it-reused", reason="other_count")
+    session = _ContinuesShort

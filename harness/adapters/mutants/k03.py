@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import layout_without, names, restore_without
@@ -12,8 +13,12 @@ from harness.torch_engine.buffers import Lengths, Scope, SessionBuffers
 from harness.torch_engine.handles import SavedSession
 from harness.torch_engine.metadata import Metadata
 from harness.torch_engine.session import TorchSession
+from harness.torch_engine.session_image import Imager
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 class _PrefixWithout(SessionBuffers):
@@ -154,24 +159,6 @@ class GeneratorRestarts(Mutant):
     session = _Restarts
 
 
-class _Narrowed(Snapshotter):
-    def capture(self, layout: StateLayout, meta: bytes, starts: Sequence[int]) -> Snapshot:
-        made = super().capture(layout, meta, starts)
-        pairs = zip(layout.fixed, self.fixed_pairs(made, layout), strict=True)
-        for part, (_, stored) in pairs:
-            if part.family == "recurrent":
-                stored.copy_(stored.bfloat16())
-        return made
-
-
-class RecurrentNarrowed(Mutant):
-    """Snapshots hold the recurrent state in half precision."""
-
-    mutant_id = "K03.recurrent-narrowed"
-    stopped_by = Stop(scenario="A01", cell={"arch": "recurrent"}, check="again", part="recurrent", phase="restored")
-    snapshotter = _Narrowed
-
-
 _HIDDEN = "layer2.recurrent"
 
 
@@ -192,3 +179,55 @@ class HiddenPartLost(Mutant):
     stopped_by = Stop(scenario="A01", cell={"arch": "hybrid"}, check="again", part="logits", phase="prefilled")
     snapshotter = _HiddenKept
     adapter_session = _Hides
+
+
+class _ImageWithout(Imager):
+    left_out = ""
+
+    def bring(self, session: TorchSession, data: Buffer) -> int:
+        copied = super().bring(session, data)
+        session.layout("session").part(self.left_out).tensor.zero_()
+        return copied
+
+
+class _ImageNoLogits(_ImageWithout):
+    left_out = "logits"
+
+
+class LogitsNotInImage(Mutant):
+    """An image brings no pending logits along."""
+
+    mutant_id = "K03.logits-not-in-image"
+    stopped_by = Stop(
+        scenario="A17", cell={"arch": "attention", "sampler": "greedy"}, check="there", reason="other_image"
+    )
+    imager = _ImageNoLogits
+
+
+class _ImageNoGenerator(_ImageWithout):
+    left_out = "sampler.rng"
+
+
+class GeneratorNotInImage(Mutant):
+    """An image brings no generator along; the next draw begins at the seed again."""
+
+    mutant_id = "K03.generator-not-in-image"
+    stopped_by = Stop(
+        scenario="A17",
+        cell={"arch": "hybrid", "sampler": "drawn"},
+        check="through-a-process",
+        reason="other_image",
+    )
+    imager = _ImageNoGenerator
+
+
+class _ImageNoHistory(_ImageWithout):
+    left_out = "sampler.history"
+
+
+class HistoryNotInImage(Mutant):
+    """An image brings the state and not the tokens that it is of."""
+
+    mutant_id = "K03.history-not-in-image"
+    stopped_by = Stop(scenario="A17", cell={"arch": "hybrid", "sampler": "greedy"}, check="there", reason="other_image")
+    imager = _ImageNoHistory

@@ -8,9 +8,13 @@ from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import copy_rows_of
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import CachePlan, Entry, Restorable, Turn
+from harness.torch_engine.continuing import Continuation
+from harness.torch_engine.disk_tier import Fetched
+from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.errors import MissingError
 from harness.torch_engine.handles import SavedSession
 from harness.torch_engine.keys import CacheKey, Tokens
+from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.sampling import Sampler
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Pair, Snapshot, Snapshotter
@@ -352,3 +356,51 @@ class PrefixClaimsLogits(Mutant):
     mutant_id = "K04.prefix-claims-logits"
     stopped_by = Stop(scenario="A01", cell={"arch": "hybrid"}, check="again", part="meta", phase="restored")
     session = _ClaimsLogits
+
+
+class _NeverMade(Continuation):
+    def leave(self) -> None:
+        self.session.turn.deferred = None
+
+
+class _DefersForEver(TorchSession):
+    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
+        super().__init__(engine, options)
+        self.continuing = _NeverMade(self)
+
+
+class DeferredNeverMade(Mutant):
+    """A save that was put off is dropped without a word when its session moves on."""
+
+    mutant_id = "K04.deferred-never-made"
+    stopped_by = Stop(scenario="D07", check="made")
+    session = _DefersForEver
+
+
+class _NotDemoted(SessionCache):
+    def demote(self, entry: Entry) -> None:
+        self._counts["demotions"] += entry.snapshot.nbytes > 0
+
+
+class NotDemoted(Mutant):
+    """What leaves memory is counted as written to the disk and is not."""
+
+    mutant_id = "K04.not-demoted"
+    stopped_by = Stop(scenario="F09", check="b-from-disk", reason="other_count")
+    store = _NotDemoted
+
+
+class _Unread(SessionCache):
+    def fetched(self, key: CacheKey) -> list[Fetched]:
+        links = super().fetched(key)
+        for link in links:
+            link.snapshot.arena.zero_()
+        return links
+
+
+class DiskNotRead(Mutant):
+    """A link on the disk is found, and its place in memory is taken for its bytes."""
+
+    mutant_id = "K04.disk-not-read"
+    stopped_by = Stop(scenario="F09", check="b-from-disk-exact", part="recurrent", phase="restored")
+    store = _Unread

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
+import torch
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import recurrent_states
@@ -14,11 +18,20 @@ from harness.errors import RefusedError
 from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Entry, Turn
-from harness.torch_engine.errors import BudgetError, MissingError, TorchEngineError
+from harness.torch_engine.continuing import Continuation
+from harness.torch_engine.engine import TorchEngine
+from harness.torch_engine.errors import BudgetError, MissingError, TorchEngineError, TransferError
 from harness.torch_engine.handles import SavedSession, SessionHandle
+from harness.torch_engine.image import ImageError
+from harness.torch_engine.image_wire import flat
 from harness.torch_engine.keys import CacheKey
+from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.session import TorchSession
+from harness.torch_engine.session_image import Imager
 from harness.torch_engine.state import StateLayout, bytes_view
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 class _PendingVisible(SessionCache):
@@ -235,3 +248,146 @@ class ResetKeepsLogits(Mutant):
     mutant_id = "K05.reset-keeps-logits"
     stopped_by = Stop(scenario="B07", cell={"damage": "gap"}, check="reset", part="logits", phase="seen")
     buffers = _KeepsLogits
+
+
+class _Continues(TorchSession):
+    continuation: type[Continuation] = Continuation
+
+    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
+        super().__init__(engine, options)
+        self.continuing = self.continuation(self)
+
+
+class _LiveCaptures(Continuation):
+    def begin_live(self, prompt: npt.NDArray[np.int32]) -> int:
+        found = super().begin_live(prompt)
+        self.session.arm(prompt, use_cache=True)
+        return found
+
+
+class _LiveArmed(_Continues):
+    continuation = _LiveCaptures
+
+
+class LiveCaptures(Mutant):
+    """A turn that goes on from live state is stored like one that began from nothing."""
+
+    mutant_id = "K05.live-captures"
+    stopped_by = Stop(scenario="D04", check="captures-nothing", reason="other_count")
+    session = _LiveArmed
+
+
+class _ResidentOverReset(_Continues):
+    def reset(self) -> None:
+        kept = self.continuing.resident if not self._prompt.size or self.position >= self._prompt.size else None
+        super().reset()
+        self.continuing.resident = kept
+
+    def begin(self, prompt: Sequence[int], use_cache: bool) -> int:  # noqa: FBT001 - the engine's signature
+        tokens = np.asarray(prompt, dtype=np.int32)
+        if self.continuing.resident is not None and not self.continuing.resident_start(tokens):
+            self.continuing.resident = None
+        return super().begin(prompt, use_cache)
+
+
+class ResidentOutlivesReset(Mutant):
+    """A reset leaves the resident prefix on offer, though it has declared its rows invalid."""
+
+    mutant_id = "K05.resident-outlives-reset"
+    stopped_by = Stop(scenario="D06", check="dropped-by-reset", reason="other_count")
+    session = _ResidentOverReset
+
+
+class _MadeTooLate(Continuation):
+    def leave(self) -> None:
+        s = self.session
+        if s.turn.deferred is not None and self.resident is not None:
+            s.buffers.layout("prefix").rows[0].tensor.zero_()
+        super().leave()
+
+
+class _MakesTooLate(_Continues):
+    continuation = _MadeTooLate
+
+
+class DeferredMadeTooLate(Mutant):
+    """A save that was put off is made when its rows have been overwritten."""
+
+    mutant_id = "K05.deferred-made-too-late"
+    stopped_by = Stop(scenario="D07", check="exact", part="kv", phase="restored")
+    session = _MakesTooLate
+
+
+class _HalfTransferred(TorchSession):
+    @contextlib.contextmanager
+    def transferring(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise TransferError(f"copy: {error}") from error
+
+
+class TransferLeavesHalf(Mutant):
+    """A copy that breaks off leaves what it had copied in the session."""
+
+    mutant_id = "K05.transfer-leaves-half"
+    stopped_by = Stop(scenario="F13", check="reset-after-image", part="meta", phase="seen")
+    session = _HalfTransferred
+
+
+class _ReadsThenChecks(Imager):
+    def bring(self, session: TorchSession, data: Buffer) -> int:
+        try:
+            return super().bring(session, data)
+        except ImageError:
+            state = recurrent_states(session)[0].recurrent
+            tail = torch.frombuffer(bytearray(flat(data)[-state.nbytes :]), dtype=torch.uint8)
+            bytes_view(state).flatten()[: tail.numel()].copy_(tail)
+            raise
+
+
+class ImageReadThenChecked(Mutant):
+    """An image is read into the session before its digests are checked."""
+
+    mutant_id = "K05.image-read-then-checked"
+    stopped_by = Stop(scenario="F04", cell={"damage": "middle"}, check="untouched", part="recurrent", phase="seen")
+    imager = _ReadsThenChecks
+
+
+class _ExportSettles(Imager):
+    def export(self, session: TorchSession, capacity: int) -> bytearray:
+        made = super().export(session, capacity)
+        for state in recurrent_states(session):
+            state.recurrent.copy_(state.recurrent.bfloat16())
+        return made
+
+
+class ExportTouchesLive(Mutant):
+    """An export re-types the live recurrent state that it reads."""
+
+    mutant_id = "K05.export-touches-live"
+    stopped_by = Stop(
+        scenario="A17",
+        cell={"arch": "hybrid", "sampler": "greedy"},
+        check="export-changes-nothing",
+        part="recurrent",
+        phase="seen",
+    )
+    imager = _ExportSettles
+
+
+class _EmptyKeeps(Imager):
+    def bring(self, session: TorchSession, data: Buffer) -> int:
+        before = session.buffers.logits.clone()
+        copied = super().bring(session, data)
+        if session.position == 0:
+            session.buffers.logits.copy_(before)
+        return copied
+
+
+class EmptyImageKeepsLogits(Mutant):
+    """An empty image leaves the logits of the conversation before in the session."""
+
+    mutant_id = "K05.empty-image-keeps-logits"
+    stopped_by = Stop(scenario="A11", check="emptied-like-fresh", part="logits", phase="seen")
+    imager = _EmptyKeeps

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.errors import LayoutError, SessionStateError
 from harness.torch_engine.handles import SessionHandle
+from harness.torch_engine.image import (
+    Expectation,
+    ImageDescription,
+    ImageFormatError,
+    ImageInfo,
+    check_identity,
+    check_lengths,
+    check_parts,
+)
+from harness.torch_engine.image_header import parse_header
+from harness.torch_engine.image_wire import flat
 from harness.torch_engine.metadata import decode_metadata
 from harness.torch_engine.models.config import TILE
 from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.session import TorchSession
+from harness.torch_engine.session_image import Imager
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _MOST_LINKS = 2
 
@@ -191,3 +207,64 @@ class OddPositionRefused(Mutant):
     mutant_id = "K06.odd-position-refused"
     stopped_by = Stop(scenario="A16", cell={"at": "block+1"}, check="came-back", reason="refused")
     session = _WholeTiles
+
+
+class _NoDigests(Imager):
+    def check(self, session: TorchSession, data: Buffer) -> ImageInfo:
+        info = parse_header(flat(data))
+        expectation = self.expectation(session, info.description)
+        check_identity(info.description.identity, expectation)
+        check_parts(info.description.parts, expectation.parts)
+        check_lengths(info.description, expectation)
+        self.check_claims(session, info.description)
+        return info
+
+
+class ImageDigestsUnchecked(Mutant):
+    """An image is taken if its header is right; what its parts hash to is not looked at."""
+
+    mutant_id = "K06.image-digests-unchecked"
+    stopped_by = Stop(scenario="F04", cell={"damage": "middle"}, check="refused", reason="not_refused")
+    imager = _NoDigests
+
+
+class _AnyIdentity(Imager):
+    def expectation(self, session: TorchSession, about: ImageDescription) -> Expectation:
+        return replace(super().expectation(session, about), identity=about.identity)
+
+
+class ImageIdentityUnchecked(Mutant):
+    """An image of other weights is taken, since all its shapes fit."""
+
+    mutant_id = "K06.image-identity-unchecked"
+    stopped_by = Stop(scenario="F10", cell={"other": "weights"}, check="image-refused", reason="not_refused")
+    imager = _AnyIdentity
+
+
+class _AnyClaims(Imager):
+    def check_claims(self, session: TorchSession, about: ImageDescription) -> None:
+        """Look at nothing."""
+
+
+class ImageClaimsUnchecked(Mutant):
+    """What the header of an image says of logits and tokens is not held against its parts."""
+
+    mutant_id = "K06.image-claims-unchecked"
+    stopped_by = Stop(scenario="F05", cell={"forged": "logits"}, check="refused", reason="not_refused")
+    imager = _AnyClaims
+
+
+class _EmptyRefused(Imager):
+    def check(self, session: TorchSession, data: Buffer) -> ImageInfo:
+        info = super().check(session, data)
+        if info.description.position == 0:
+            raise ImageFormatError("position: expected at least 1 token, found 0")
+        return info
+
+
+class EmptyImageRefused(Mutant):
+    """An empty session is exported and its image refused."""
+
+    mutant_id = "K06.empty-image-refused"
+    stopped_by = Stop(scenario="A11", check="reset-goes-on", reason="refused")
+    imager = _EmptyRefused

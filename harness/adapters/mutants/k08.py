@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from itertools import count
 
@@ -206,3 +207,42 @@ class ParentOfFan(Mutant):
     mutant_id = "K08.parent-of-fan"
     stopped_by = Stop(scenario="E16", check="q7-exact", part="kv", phase="restored")
     store = _Siblings
+
+
+class _KeyOfProcess(TorchEngine):
+    def state_identity(self) -> dict[str, str | int | bool]:
+        return {**super().state_identity(), "process": os.getpid()}
+
+
+class KeyOfProcess(Mutant):
+    """The number of the process is part of the key, so that no restart finds what was written before it."""
+
+    mutant_id = "K08.key-of-process"
+    stopped_by = Stop(scenario="F11", cell={"budget": "same"}, check="after-one", reason="restore_not_witnessed")
+    engine = _KeyOfProcess
+
+
+class _BudgetInKey(TorchEngine):
+    def state_identity(self) -> dict[str, str | int | bool]:
+        return {**super().state_identity(), "headroom": self.options.memory_headroom}
+
+
+class BudgetInKey(Mutant):
+    """A setting that changes no bits is part of the key: tuning it throws all snapshots away."""
+
+    mutant_id = "K08.budget-in-key"
+    stopped_by = Stop(scenario="F11", cell={"budget": "headroom"}, check="after-one", reason="restore_not_witnessed")
+    engine = _BudgetInKey
+
+
+class _NoThreads(TorchEngine):
+    def state_identity(self) -> dict[str, str | int | bool]:
+        return {name: value for name, value in super().state_identity().items() if name != "threads"}
+
+
+class ThreadsNotInKey(Mutant):
+    """The number of threads is no part of the key: sums in another order are continued."""
+
+    mutant_id = "K08.threads-not-in-key"
+    stopped_by = Stop(scenario="F10", cell={"other": "threads"}, check="disk-passed-over", reason="other_count")
+    engine = _NoThreads

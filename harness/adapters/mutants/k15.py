@@ -11,6 +11,7 @@ from torch import Tensor
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Entry, Restorable, Turn
+from harness.torch_engine.cache_whole import Replaceable
 from harness.torch_engine.keys import CacheKey, Tokens
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
@@ -355,3 +356,59 @@ class ArenaPadded(Mutant):
     mutant_id = "K15.arena-padded"
     stopped_by = Stop(scenario="E13", check="sizes")
     snapshotter = _Padded
+
+
+class _PromisesFree(SessionCache):
+    @property
+    def deferred_bytes(self) -> int:
+        return 0
+
+
+class PromisesFree(Mutant):
+    """A save that was put off counts nothing against the budget until it is made."""
+
+    mutant_id = "K15.promises-free"
+    stopped_by = Stop(scenario="D07", check="counted")
+    store = _PromisesFree
+
+
+class _ReplacesStrangers(SessionCache):
+    def replaceable(self, turn: Turn, ancestors: Sequence[CacheKey]) -> list[Replaceable]:
+        own = super().replaceable(turn, ancestors)
+        return own + [Replaceable(entry, None) for entry in self._published.values() if entry.key not in ancestors]
+
+
+class ReplacesStrangers(Mutant):
+    """Under pressure a whole copy takes the place of any other, also of another conversation's."""
+
+    mutant_id = "K15.replaces-strangers"
+    stopped_by = Stop(scenario="E05", check="nothing-more-went")
+    store = _ReplacesStrangers
+
+
+class _ReplacesNothing(SessionCache):
+    def replaceable(self, turn: Turn, ancestors: Sequence[CacheKey]) -> list[Replaceable]:  # noqa: ARG002
+        return []
+
+
+class ReplacesNothing(Mutant):
+    """Under pressure the shallowest copy of a conversation stays and all deeper ones are skipped."""
+
+    mutant_id = "K15.replaces-nothing"
+    stopped_by = Stop(scenario="E05", check="its-own-prefixes-went")
+    store = _ReplacesNothing
+
+
+class _ReplacesAlways(SessionCache):
+    def make_room_above(self, turn: Turn, ancestors: Sequence[CacheKey], need: int) -> str | None:
+        for item in self.replaceable(turn, ancestors):
+            self.replace(item)
+        return super().make_room_above(turn, ancestors, need)
+
+
+class ReplacesAlways(Mutant):
+    """A deeper copy takes the place of the shallower ones also where there is room for all."""
+
+    mutant_id = "K15.replaces-always"
+    stopped_by = Stop(scenario="E05", check="none-replaced")
+    store = _ReplacesAlways

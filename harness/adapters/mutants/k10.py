@@ -1,0 +1,70 @@
+"""K10: a lossy form comes back: stored narrower than it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from harness.adapters.mutants.base import Mutant, Stop
+from harness.torch_engine.session import TorchSession
+from harness.torch_engine.session_image import Imager
+from harness.torch_engine.snapshot import Snapshot, Snapshotter
+from harness.torch_engine.state import StateLayout, bytes_view
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class _Narrowed(Snapshotter):
+    def capture(self, layout: StateLayout, meta: bytes, starts: Sequence[int]) -> Snapshot:
+        made = super().capture(layout, meta, starts)
+        pairs = zip(layout.fixed, self.fixed_pairs(made, layout), strict=True)
+        for part, (_, stored) in pairs:
+            if part.family == "recurrent":
+                stored.copy_(stored.bfloat16())
+        return made
+
+
+class RecurrentNarrowed(Mutant):
+    """Snapshots hold the recurrent state in half precision."""
+
+    mutant_id = "K10.recurrent-narrowed"
+    stopped_by = Stop(scenario="A01", cell={"arch": "recurrent"}, check="again", part="recurrent", phase="restored")
+    snapshotter = _Narrowed
+
+
+class _KeysNarrowed(Snapshotter):
+    def capture(self, layout: StateLayout, meta: bytes, starts: Sequence[int]) -> Snapshot:
+        made = super().capture(layout, meta, starts)
+        held = [stream.name for stream, s in zip(layout.rows, made.segments, strict=True) if s.stop > s.start]
+        for name, (_, stored) in zip(held, self.row_pairs(made, layout), strict=True):
+            if name.endswith(".k"):
+                stored.copy_(stored.half())
+        return made
+
+
+class KeysNarrowed(Mutant):
+    """Snapshots hold keys in half precision, while values stay as they are."""
+
+    mutant_id = "K10.keys-narrowed"
+    stopped_by = Stop(scenario="A01", cell={"arch": "attention"}, check="again", part="layer0.k", phase="restored")
+    snapshotter = _KeysNarrowed
+
+
+class _ImageNarrowed(Imager):
+    def payload(self, session: TorchSession) -> list[Buffer]:
+        whole = super().payload(session)
+        for i, part in enumerate(session.layout("session").parts()):
+            if part.family == "recurrent":
+                whole[i] = bytes_view(part.valid().bfloat16().to(part.tensor.dtype)).cpu().numpy().data
+        return whole
+
+
+class ImageNarrowed(Mutant):
+    """Images carry the recurrent state in half precision."""
+
+    mutant_id = "K10.image-narrowed"
+    stopped_by = Stop(
+        scenario="A17", cell={"arch": "hybrid", "sampler": "greedy"}, check="goes-on", part="recurrent", phase="end"
+    )
+    imager = _ImageNarrowed
