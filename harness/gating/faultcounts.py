@@ -6,6 +6,7 @@ Nothing here is the code that derives a body: a mistake there must not be its ow
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, Final
 
 from harness.gating.rule import Body, Problem, Problems
@@ -82,7 +83,8 @@ def in_records(body: Body, records: Sequence[Mapping[str, Any]]) -> Problems:
         if not references:
             yield Problem(at, f"speak of {kind}, of which there is no reference")
             continue
-        counted = _counted([one for one in own if one["type"] == "flip"], references[_FIRST], boundary)
+        rows = _rows(records, references[_FIRST]["restored"])
+        counted = _counted([one for one in own if one["type"] == "flip"], references[_FIRST], rows, boundary)
         clean = [one for one in own if one["type"] == "clean"]
         counted["clean"] = len(clean)
         counted["clean_differing"] = sum(_differ(one, references[_FIRST]) for one in clean)
@@ -94,23 +96,33 @@ def in_records(body: Body, records: Sequence[Mapping[str, Any]]) -> Problems:
             yield Problem(f"{at}/repeatable", "is not what the records of the cold runs show")
 
 
-def _counted(flips: Sequence[Mapping[str, Any]], reference: Mapping[str, Any], boundary: int) -> dict[str, int]:
+def _rows(records: Sequence[Mapping[str, Any]], root: str) -> Mapping[str, int]:
+    """Elements in one row of each part of a table."""
+    table = next((one for one in records if one["type"] == "parts" and one["root"] == root), {"rows": ()})
+    return {part["name"]: max(1, prod(part["shape"][1:])) for part in table["rows"]}
+
+
+def _counted(
+    flips: Sequence[Mapping[str, Any]], reference: Mapping[str, Any], rows: Mapping[str, int], boundary: int
+) -> dict[str, int]:
     looked = [one for one in flips if "refused" not in one]
     return {
         "flips": len(flips),
         "refused": len(flips) - len(looked),
-        "located": sum(_is_located(one, boundary) for one in looked),
+        "located": sum(_is_located(one, rows, boundary) for one in looked),
         **{column: sum(one[column] != reference[column] for one in looked) for column in _SEEN},
     }
 
 
-def _is_located(flip: Mapping[str, Any], boundary: int) -> bool:
-    """The one part that changed is the flipped one, in one element, by exactly the flipped bit of the flipped byte."""
+def _is_located(flip: Mapping[str, Any], rows: Mapping[str, int], boundary: int) -> bool:
+    """The one part that changed is the flipped one, in its row and element, by exactly the flipped bit of the byte."""
     found = flip.get("located")
     if not found or flip["position"] != boundary or [*flip["changed"]] != [flip["part"]]:
         return False
     here, there = bytes.fromhex(found["reference"]), bytes.fromhex(found["candidate"])
     if not here or len(here) != len(there) or (found["part"], found["byte"]) != (flip["part"], flip["byte"]):
+        return False
+    if found["row"] * rows.get(flip["part"], 0) + found["element"] != flip["byte"] // len(here):
         return False
     wanted = bytearray(here)
     wanted[flip["byte"] % len(here)] ^= flip["mask"]

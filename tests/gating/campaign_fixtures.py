@@ -207,6 +207,13 @@ def campaign_located_elsewhere(folder: Path) -> None:
 
 
 @fixture("CG311", "CG301")
+def campaign_located_in_another_row(folder: Path) -> None:
+    first = next(line for line in a_campaign().lines if line["type"] == "flip")
+    found = {**first["located"], "row": first["located"]["row"] + 1}
+    file_campaign(folder, a_campaign().with_line("flip", located=found), campaign_body())
+
+
+@fixture("CG311", "CG301")
 def campaign_two_bits(folder: Path) -> None:
     first = next(line for line in a_campaign().lines if line["type"] == "flip")
     found = {**first["located"], "candidate": "ff" * (len(first["located"]["candidate"]) // 2)}

@@ -31,6 +31,7 @@ RULE = Rule(
     hint="restore the certificate as it was issued; if it was, the judge has a mistake: report it",
     failing=(
         "campaign_located_elsewhere",
+        "campaign_located_in_another_row",
         "campaign_two_bits",
         "campaign_not_repeated",
         "campaign_clean_run_differs",
