@@ -28,6 +28,7 @@ lint: venv ## format check, lint, strict types, import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python tools/procedures.py --check
 
 gate: venv ## gate the committed certificates
 	@$(BIN)/statecert gate certificates
@@ -48,6 +49,9 @@ reports-check: venv ## reports/ are what certificates/ give
 check: lint gate rejudge reports-check wheel-check ## everything that CI runs
 	@$(BIN)/statecert mutants
 	@$(MAKE) --no-print-directory test
+
+procedures: venv ## the digests that each scenario id stands for (KEEP=1: former ones too)
+	@$(BIN)/python tools/procedures.py $(if $(KEEP),--keep)
 
 benchmarks: venv ## the benchmarks, as ratios within one run; all of them, then the ones that missed a goal (ARGS=--quick)
 	@missed=; for b in benchmarks/bench_*.py; do \

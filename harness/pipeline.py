@@ -52,7 +52,7 @@ def available_scenarios(folder: Path | None = None) -> dict[str, Scenario]:
 
 def _texts(folder: Path | None) -> Iterator[tuple[str, bytes]]:
     if folder is None:
-        for name in resources.resource_names("scenarios"):
+        for name in (one for one in resources.resource_names("scenarios") if one.endswith(".yaml")):
             yield f"scenarios/{name}", resources.resource_text("scenarios", name)
         return
     if not folder.is_dir():

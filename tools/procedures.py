@@ -1,0 +1,57 @@
+"""Writes ``scenarios/procedures.json``: the digests of the procedures that each scenario id may stand for.
+
+The first digest is the scenario's present one; ``--keep`` leaves former ones behind it, so that records made before an
+edit still count. Without it a changed procedure makes its certificates stale (rule CG603), which is what an edit of a
+check or a limit should do. ``--check`` compares with the file and writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from harness.pipeline import available_scenarios
+from harness.wire import canonical, strict
+
+FILE = Path(__file__).resolve().parent.parent / "scenarios" / "procedures.json"
+
+
+def main() -> int:
+    """Write or compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="compare with the file; 1 if it differs")
+    parser.add_argument("--keep", action="store_true", help="keep former digests of changed procedures")
+    options = parser.parse_args()
+    former = known() if options.keep or options.check else {}
+    digests = {
+        name: [one.procedure_digest, *(old for old in former.get(name, [])[:] if old != one.procedure_digest)]
+        for name, one in available_scenarios().items()
+    }
+    data = canonical.render({"procedures": digests, "schema": "statecert/procedures/v1"})
+    if options.check:
+        same = (
+            FILE.is_file()
+            and FILE.read_bytes() == data
+            and all(former.get(k, [""])[0] == v[0] for k, v in digests.items())
+        )
+        print(
+            "scenarios/procedures.json is up to date" if same else "scenarios/procedures.json is stale: make procedures"
+        )
+        return 0 if same else 1
+    FILE.write_bytes(data)
+    print(f"{len(digests)} scenarios in scenarios/procedures.json")
+    return 0
+
+
+def known() -> dict[str, list[str]]:
+    """What the file says now."""
+    if not FILE.is_file():
+        return {}
+    value = strict.loads(FILE.read_bytes(), where=FILE.name)
+    procedures = value.get("procedures") if isinstance(value, dict) else None
+    return {str(k): [str(one) for one in v] for k, v in procedures.items()} if isinstance(procedures, dict) else {}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
