@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -18,18 +19,19 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from harness.deriving.body import derive_body
 from harness.errors import ExitCode, UsageError
 from harness.gating.documents import read_document, read_evidence
-from harness.gating.folder import READABLE, Entry, Folder, Kind, scan
+from harness.gating.folder import READABLE, Entry, Folder, Form, Kind, scan
 from harness.gating.kinds import applies
-from harness.gating.rule import Body, CertificateFacts, Document, FolderFacts, Ledger, Problems, Rule, Subject
+from harness.gating.rule import Asked, Body, CertificateFacts, Document, FolderFacts, Ledger, Problems, Rule, Subject
 from harness.gating.rules import RULES
 from harness.gating.sight import Sight
 from harness.gating.states import state_of
-from harness.model.certificate import Event, Finding, GateReport
+from harness.model.certificate import Event, Finding, GateReport, Waived
 from harness.model.evidence import Evidence
 from harness.wire import canonical
 
 if TYPE_CHECKING:
     from harness.model.campaign import CampaignRecords
+    from harness.wire.signed_documents import Keyring
 
 MAX_FINDINGS: Final = 10_000
 """Findings kept; more are counted in one finding, so that a hostile folder cannot fill the memory."""
@@ -47,6 +49,9 @@ def gate(
     folders: Sequence[str | os.PathLike[str]],
     *,
     require_pass: bool = False,
+    keyring: Keyring | None = None,
+    require_signatures: bool = False,
+    day: str = "",
     rules: Sequence[Rule] | None = None,
 ) -> GateReport:
     """Judge certificates folders.
@@ -54,15 +59,22 @@ def gate(
     Args:
         folders: Folders to judge, each on its own; all must exist.
         require_pass: Also demand that every cell of every current certificate passed.
+        keyring: Whose signatures count; without one no signature is looked at.
+        require_signatures: Also demand that every certificate and event has a signature.
+        day: On which waivers must hold, like ``2026-12-31``; today (UTC) by default.
         rules: Rules to run; all by default. A run with fewer rules says less, and lists which ran.
 
     Raises:
-        UsageError: A folder does not exist, or none was named.
+        UsageError: A folder does not exist, or none was named; signatures are required of nobody.
     """
     if not folders:
         raise UsageError("no folder to gate; name one, like certificates")
-    chosen = [rule for rule in (RULES if rules is None else rules) if require_pass or not rule.only_on_request]
-    run = _Run(chosen)
+    if require_signatures and keyring is None:
+        raise UsageError("signatures are required, and it is not said whose; name the allowed signers")
+    day = day or time.strftime("%Y-%m-%d", time.gmtime())
+    asked = Asked(day=day, passes=require_pass, keyring=keyring, signatures=require_signatures)
+    given = asked.options
+    run = _Run([rule for rule in (RULES if rules is None else rules) if not rule.option or rule.option in given], asked)
     for root in folders:
         _gate_folder(run, root)
     return run.report()
@@ -71,8 +83,9 @@ def gate(
 class _Run:
     """What one gate run has found and counted so far."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[Rule], asked: Asked) -> None:
         self.rules = rules
+        self.asked = asked
         self.findings: list[Finding] = []
         self.unlisted: Counter[ExitCode] = Counter()
         self.certificates = 0
@@ -80,6 +93,7 @@ class _Run:
         self.evidence_files = 0
         self.outcomes: Counter[str] = Counter()
         self.stops: list[str] = []
+        self.waived: list[Waived] = []
 
     def ask(self, check: Callable[[Rule], Callable[[_T], Problems] | None], subject: _T, where: str) -> None:
         """Run one kind of check of every rule that has it, on one subject."""
@@ -113,24 +127,39 @@ class _Run:
             rules=tuple(rule.id for rule in self.rules),
             outcomes=dict(sorted(self.outcomes.items())),
             stops=tuple(sorted(self.stops)),
+            waived=tuple(sorted(self.waived, key=lambda one: _worst_first(one.finding))),
         )
+
+    def waive(self, facts: FolderFacts, first: int) -> None:
+        """Take the findings from ``first`` on that waivers of their folder accept to a list of their own."""
+        if not any(event.kind == "waive" for event in facts.ledger.events):
+            return
+        from harness.gating.waiving import waive
+
+        root = facts.folder.root
+        places = {_place(Entry(root, one.path, Kind.CERTIFICATE, Form.REGULAR)): one.id for one in facts.certificates}
+        standing, waived = waive(self.findings[first:], places, facts.ledger.by_target, self.asked.day)
+        self.findings[first:] = standing
+        self.waived += waived
 
 
 def _gate_folder(run: _Run, root: str | os.PathLike[str]) -> None:
     folder = scan(root)
     if not folder.exists:
         raise UsageError(f"no folder {folder.root!r}; name one that holds certificates")
+    first = len(run.findings)
     for entry in folder.entries:
         run.ask(_entry_check, entry, _place(entry))
         if entry.kind is Kind.DRAFT:
             run.stops.append(f"{_place(entry)}: draft, not judged")
-    facts = FolderFacts(folder, _read_ledger(run, folder), _Loader())
+    facts = FolderFacts(folder, _read_ledger(run, folder), _Loader(), run.asked)
     for entry in folder.of(Kind.CERTIFICATE):
         _gate_certificate(run, facts, entry)
     for entry in folder.of(Kind.EVIDENCE):
         if entry.path not in facts.looked_at:
             _evidence(run, facts, entry)
     run.ask(_folder_check, facts, folder.root)
+    run.waive(facts, first)
 
 
 def _read_ledger(run: _Run, folder: Folder) -> Ledger:

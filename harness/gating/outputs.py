@@ -13,7 +13,7 @@ from harness.errors import ExitCode, UsageError
 from harness.gating.kinds import KINDS, kinds_of
 from harness.gating.rule import Rule
 from harness.gating.rules import RULES
-from harness.model.certificate import Finding, GateReport
+from harness.model.certificate import Finding, GateReport, Waived
 from harness.wire import canonical
 
 SCHEMA: Final = "statecert/gate/v1"
@@ -21,6 +21,7 @@ RULES_SCHEMA: Final = "statecert/gate-rules/v1"
 MOST_SHOWN: Final = 100
 """Findings in the text; the JSON has all."""
 
+_ID12: Final = 12
 _LONGEST: Final = 1000
 _ENDINGS: Final[Mapping[ExitCode, str]] = {
     ExitCode.GOOD: "good: every record is valid",
@@ -46,6 +47,7 @@ def _escape(letter: str) -> str:
 def text(report: GateReport) -> str:
     """Return the report for a terminal: worst first, a hint once for each rule, totals, one last line."""
     lines = _finding_lines(report.findings)
+    lines += [f"waived {one.finding.rule} {safe(one.finding.where)} {_waiver(one)}" for one in report.waived]
     lines += [f"stop   {safe(stop)}" for stop in report.stops]
     lines += _totals(report)
     return "\n".join(lines) + "\n"
@@ -63,14 +65,20 @@ def _finding_lines(findings: Sequence[Finding]) -> list[str]:
     return [*lines, f"... and {more} more; --json lists all"] if more > 0 else lines
 
 
+def _waiver(one: Waived) -> str:
+    until = f"until {safe(one.until)}" if one.until else "without an end"
+    return f"{safe(one.finding.message)} (by event {one.event[:_ID12]}, {until})"
+
+
 def _totals(report: GateReport) -> list[str]:
     outcomes = ", ".join(f"{count} {safe(name)}" for name, count in report.outcomes.items()) or "none"
     errors = sum(1 for finding in report.findings if finding.severity == "error")
+    waived = f"{len(report.waived)} waived"
     return [
         f"read   {report.certificates} certificates, {report.evidence_files} evidence files, {report.events} events",
         f"cells  {outcomes} (of current certificates)",
         f"rules  {len(report.rules)} ran: {' '.join(report.rules)}",
-        f"found  {errors} findings, {len(report.findings) - errors} notes, {len(report.stops)} stops listed",
+        f"found  {errors} findings, {len(report.findings) - errors} notes, {len(report.stops)} stops listed, {waived}",
         f"gate   exit {int(report.exit_code)}, {_ENDINGS.get(report.exit_code, '')}",
     ]
 
@@ -87,6 +95,10 @@ def to_mapping(report: GateReport) -> dict[str, object]:
         "outcomes": {safe(name): count for name, count in report.outcomes.items()},
         "stops": [safe(stop) for stop in report.stops],
         "findings": [_finding_mapping(finding) for finding in report.findings],
+        "waived": [
+            {**_finding_mapping(one.finding), "event": one.event, **({"until": one.until} if one.until else {})}
+            for one in report.waived
+        ],
     }
 
 
@@ -125,6 +137,7 @@ def _rule_mapping(rule: Rule) -> dict[str, object]:
         "exit_code": int(rule.exit_code),
         "hint": rule.hint,
         "only_on_request": rule.only_on_request,
+        "option": rule.option,
         "kinds": list(kinds_of(rule.id)),
         "failing_fixtures": list(rule.failing),
         "passing_fixture": rule.passing,
@@ -144,7 +157,7 @@ def explain(rule_id: str) -> str:
         f"{rule.id}: {rule.text}\n"
         f"without it: {rule.pain}\n"
         f"asked of:   {_kinds(rule)} certificates\n"
-        f"ends in:    {_class(rule)}{' (only with --require-pass)' if rule.only_on_request else ''}\n"
+        f"ends in:    {_class(rule)}{' (only with {rule.option})' if rule.option else ''}\n"
         f"to do:      {rule.hint}\n"
         f"fails on:   {', '.join(rule.failing)}\n"
         f"passes on:  {rule.passing}\n"

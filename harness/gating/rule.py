@@ -20,6 +20,7 @@ from harness.model.evidence import Evidence
 
 if TYPE_CHECKING:
     from harness.model.campaign import CampaignRecords
+    from harness.wire.signed_documents import Keyring
 
 Body = Mapping[str, Any]
 """A body or a status that fits its schema; rules may rely on the fields that are required there."""
@@ -90,6 +91,24 @@ class Subject(NamedTuple):
     """What the ledger says of it, whatever its status member says."""
 
 
+class Asked(NamedTuple):
+    """What the caller of a gate asked for, beyond what always holds."""
+
+    day: str
+    """Like ``2026-12-31``: on which waivers must hold."""
+    passes: bool = False
+    keyring: Keyring | None = None
+    """Whose signatures count."""
+    signatures: bool = False
+    """Whether a document without a signature is a finding."""
+
+    @property
+    def options(self) -> frozenset[str]:
+        """Options of the command line that say the same."""
+        found = {"--require-pass": self.passes, "--signers": self.keyring is not None}
+        return frozenset(option for option, given in found.items() if given)
+
+
 class CertificateFacts(NamedTuple):
     """What is kept of a certificate after its rules ran."""
 
@@ -109,9 +128,10 @@ class CertificateFacts(NamedTuple):
 class FolderFacts:
     """What folder-wide rules look at: digests and small facts, no bodies."""
 
-    def __init__(self, folder: Folder, ledger: Ledger, load: Callable[[FolderFacts, str], Body]) -> None:
+    def __init__(self, folder: Folder, ledger: Ledger, load: Callable[[FolderFacts, str], Body], asked: Asked) -> None:
         self.folder = folder
         self.ledger = ledger
+        self.asked = asked
         self.certificates: list[CertificateFacts] = []
         self.unread = 0
         """Certificates that were there and could not be read."""
@@ -135,8 +155,8 @@ class Rule(NamedTuple):
     """What to do when it fires."""
     exit_code: ExitCode = ExitCode.INVALID
     severity: str = "error"
-    only_on_request: bool = False
-    """Runs only where the caller requires passes."""
+    option: str = ""
+    """Option of the command line without which it does not run; empty: it always runs."""
     failing: Sequence[str] = ()
     """Names of fixtures (``tests/gating/fixtures.py``) on which it fires."""
     passing: str = "valid"
@@ -146,3 +166,8 @@ class Rule(NamedTuple):
     certificate: Callable[[Subject], Problems] | None = None
     folder: Callable[[FolderFacts], Problems] | None = None
     """A problem of a folder rule has the path (and pointer) in ``at``."""
+
+    @property
+    def only_on_request(self) -> bool:
+        """Whether it runs only where an option asks for it."""
+        return bool(self.option)

@@ -74,6 +74,17 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Waived:
+    """A finding that an event of the ledger accepts: shown and counted, without weight for the exit code."""
+
+    finding: Finding
+    event: Sha256
+    """Id of the waiver."""
+    until: str
+    """Its last day; empty: no end."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GateReport:
     """What one gate run looked at and found."""
 
@@ -88,3 +99,5 @@ class GateReport:
     """Cells by outcome, over current certificates."""
     stops: Sequence[str] = ()
     """Current certificates whose decision is not pass: listed, not refused, unless a policy requires them."""
+    waived: Sequence[Waived] = ()
+    """Findings that waivers of the ledger accept."""

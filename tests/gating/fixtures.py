@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.certifying.issue import issue
-from harness.certifying.ledger import regenerate, write_event, write_once
+from harness.certifying.ledger import regenerate, supersede_event, write_event, write_once
 from harness.certifying.store import certificate_path, evidence_path, read_store
 from harness.deriving.ids import certificate_id
 from harness.model.certificate import Certificate, Event, Status
@@ -88,18 +88,24 @@ class Fixture:
     besides: Sequence[str] = ()
     """Rules that cannot but fire too."""
     require_pass: bool = False
+    options: Callable[[], dict[str, Any]] = dict
+    """What the gate is asked for besides."""
 
 
 FIXTURES: dict[str, Fixture] = {}
 """All failing folders, by name."""
 
 
-def fixture(rule: str, *besides: str, require_pass: bool = False) -> Callable[[Change], Change]:
+def fixture(
+    rule: str, *besides: str, require_pass: bool = False, options: Callable[[], dict[str, Any]] = dict
+) -> Callable[[Change], Change]:
     """Register a function that makes a failing folder; the fixture has the function's name."""
 
     def register(build: Change) -> Change:
         name = build.__name__
-        FIXTURES[name] = Fixture(name=name, rule=rule, build=build, besides=besides, require_pass=require_pass)
+        FIXTURES[name] = Fixture(
+            name=name, rule=rule, build=build, besides=besides, require_pass=require_pass, options=options
+        )
         return build
 
     return register
@@ -296,6 +302,12 @@ def ids(folder: Path) -> list[Sha256]:
 @fixture("CG001")
 def empty(folder: Path) -> None:
     (folder / ".gitattributes").write_bytes(b"* -text\n")
+
+
+@fixture("CG001")
+def all_withdrawn(folder: Path) -> None:
+    valid(folder)
+    add_event(folder, target=ids(folder)[0])
 
 
 @fixture("CG010", require_pass=True)
@@ -860,8 +872,40 @@ def differs_wrong(folder: Path) -> None:
 @fixture("CG501")
 def withdrawn_twice(folder: Path) -> None:
     valid(folder)
+    issue(a_run_elsewhere(3, 3).data(), folder)
     for hour in (1, 2):
         add_event(folder, target=ids(folder)[0], created=f"2026-01-09T0{hour}:00:00Z")
+
+
+@fixture("CG501")
+def stop_withdrawn(folder: Path) -> None:
+    valid_stop(folder)
+    issue(a_run_elsewhere(3, 3).data(), folder)
+    add_event(folder, target=ids(folder)[0])
+
+
+@fixture("CG501")
+def stop_behind_a_chain(folder: Path) -> None:
+    valid_stop(folder)
+    for day in (2, 3):
+        issue(a_run(day, day).data(), folder)
+    issue(a_run_elsewhere(4, 4).data(), folder)
+    add_event(folder, target=ids(folder)[2])
+
+
+@fixture("CG501")
+def failed_cell_not_run_again(folder: Path) -> None:
+    smaller = recorded(
+        scenario(SCENARIO.replace(b"{at: [1, 2]}", b"{at: [1, 2, 3]}").replace(b"{at: 2}", b"{at: [1, 2]}")),
+        run=2,
+        day=2,
+    )
+    valid_stop(folder)
+    file_run(folder, smaller)
+    old, new = read_store(folder).of_claim(KEY)
+    event = supersede_event(old, new, "2026-01-09T00:00:00Z")
+    write_event(folder, event)
+    regenerate(folder, KEY)
 
 
 @fixture("CG502")
@@ -904,6 +948,11 @@ def two_current(folder: Path) -> None:
 
 
 # -- CG604, CG701, CG903 -----------------------------------------------------------------------
+
+
+@fixture("CG603")
+def another_procedure(folder: Path) -> None:
+    file_run(folder, recorded(scenario(SCENARIO.replace(b"id: T02", b"id: A01"))))
 
 
 @fixture("CG604")

@@ -8,6 +8,7 @@ from typing import Final
 from harness.gating.rule import Rule
 from harness.gating.rules import (
     cg001,
+    cg003,
     cg010,
     cg101,
     cg102,
@@ -30,13 +31,16 @@ from harness.gating.rules import (
     cg501,
     cg502,
     cg503,
+    cg603,
     cg604,
     cg701,
+    cg901,
     cg903,
 )
 
 RULES: Final[Sequence[Rule]] = (
     cg001.RULE,
+    cg003.RULE,
     cg010.RULE,
     cg101.RULE,
     cg102.RULE,
@@ -59,8 +63,10 @@ RULES: Final[Sequence[Rule]] = (
     cg501.RULE,
     cg502.RULE,
     cg503.RULE,
+    cg603.RULE,
     cg604.RULE,
     cg701.RULE,
+    cg901.RULE,
     cg903.RULE,
 )
 """All rules, by id. Ids are never used again for another rule."""

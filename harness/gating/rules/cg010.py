@@ -37,7 +37,7 @@ RULE = Rule(
         "campaign_misses",
     ),
     exit_code=ExitCode.FINDINGS,
-    only_on_request=True,
+    option="--require-pass",
     certificate=check_certificate,
     entry=check_entry,
 )
