@@ -1,7 +1,8 @@
 # `make` lists the targets. `make certify` and `make test` work on a fresh clone with Python 3.11+, git and make.
 PYTHON ?= python3
 BIN := .venv/bin
-T ?= tests
+T ?= tests scenarios
+JOBS ?= 2
 SUITE ?= default
 
 .PHONY: help venv certify test format lint check wheel-check rejudge gate reports reports-check benchmarks device-bundle clean
@@ -16,8 +17,7 @@ certify: venv ## run the default suite on the best device here, write certificat
 	@$(BIN)/statecert run --suite $(SUITE) --gate
 
 test: venv ## unit tests and the default scenarios (T=path narrows)
-	@if [ "$(T)" = tests ]; then $(BIN)/statecert run --suite default --gate --quiet --out runs/test; fi
-	@$(BIN)/python -m pytest $(T)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(T)
 
 format: venv ## format the code
 	@$(BIN)/ruff format .

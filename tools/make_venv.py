@@ -31,8 +31,13 @@ def main() -> int:
     if STAMP.is_file() and STAMP.read_text() == wanted:
         return 0
     own = torch_of_caller()
-    say(f"making .venv with {'the torch ' + own + ' of ' + sys.executable if own else 'the pinned torch (CPU build)'}")
-    venv.EnvBuilder(with_pip=True, system_site_packages=bool(own), clear=True, symlinks=os.name != "nt").create(HOME)
+    base, origin = STAMP.with_name("statecert-base"), f"{sys.executable}\n{own}"
+    if not (base.is_file() and base.read_text() == origin):
+        source = f"the torch {own} of {sys.executable}" if own else "the pinned torch (CPU build)"
+        say(f"making .venv with {source}")
+        builder = venv.EnvBuilder(with_pip=True, system_site_packages=bool(own), clear=True, symlinks=os.name != "nt")
+        builder.create(HOME)
+        base.write_text(origin)
     constraints = HOME / "constraints.txt"
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     constraints.write_text("\n".join(x for x in lines if not (own and x.startswith(("torch==", "numpy==")))) + "\n")

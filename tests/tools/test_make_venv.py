@@ -164,10 +164,21 @@ def test_an_environment_that_is_up_to_date_is_left_alone(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt", "setup.py"])
-def test_it_is_made_again_when_what_it_is_made_from_changes(desk: Desk, name: str) -> None:
+def test_it_is_installed_into_again_when_what_it_is_made_from_changes(desk: Desk, name: str) -> None:
     desk.tool.main()
+    before = desk.tool.STAMP.read_text()
     path = desk.folder / name
     path.write_text(path.read_text() + "# changed\n")
+
+    assert desk.tool.main() == 0
+    assert desk.tool.STAMP.read_text() != before
+    assert len(desk.made) == 1
+
+
+def test_it_is_made_anew_when_the_torch_comes_from_elsewhere(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.tool.main()
+    desk.tool.STAMP.unlink()
+    monkeypatch.setattr(desk.tool, "torch_of_caller", lambda: "2.11.0")
 
     assert desk.tool.main() == 0
     assert len(desk.made) == 2
@@ -188,4 +199,4 @@ def test_a_failed_install_leaves_no_stamp_and_says_so(desk: Desk, capsys: pytest
     assert "pip" in capsys.readouterr().err
     desk.code = 0
     assert desk.tool.main() == 0
-    assert len(desk.made) == 2
+    assert len(desk.made) == 1
