@@ -1,7 +1,9 @@
 """Check certificates on any machine: parse, schema, digests, every derived field again from the evidence, the ledger.
 
 Without ``--require-pass`` honest stops are listed and do not fail the gate; with it every cell of every current
-certificate must have passed.
+certificate must have passed. With ``--signers`` each signature that is there must count; with ``--require-signatures``
+each certificate and event must have one. ``--fix`` first writes anew what is generated from the ledger: the status
+member of each certificate, and the pages.
 """
 
 from __future__ import annotations
@@ -9,9 +11,9 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from harness.errors import ExitCode
+from harness.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     import argparse
@@ -19,14 +21,29 @@ if TYPE_CHECKING:
     from harness.model.certificate import GateReport
 
 DEFAULT = "certificates"
-EXAMPLE = "example: statecert gate certificates\n         statecert gate --explain CG301"
+SIGNERS = "trust/allowed_signers"
+EXAMPLE = (
+    "example: statecert gate certificates\n"
+    "         statecert gate --signers trust/allowed_signers --require-signatures --github\n"
+    "         statecert gate --explain CG301"
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Folders, what is required, how to print."""
     parser.add_argument("folder", nargs="*", help="certificate folders (default: certificates)")
     parser.add_argument("--require-pass", action="store_true", help="every cell of every current certificate must pass")
+    parser.add_argument("--signers", metavar="FILE", help="allowed signers: each signature that is there must count")
+    parser.add_argument("--revoked", metavar="FILE", help="revoked public keys, one a line; with --signers")
+    parser.add_argument("--require-signatures", action="store_true", help="each document must have a signature")
+    parser.add_argument("--at", default="", metavar="TIME", help="when keys and waivers must hold (default: now)")
+    parser.add_argument("--fix", action="store_true", help="first write anew what is generated, and nothing else")
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    parser.add_argument(
+        "--junit", metavar="FILE", help="also write the verdict as JUnit XML, a test case for each rule"
+    )
+    parser.add_argument("--github", action="store_true", help="also print annotations for a GitHub workflow")
+    parser.add_argument("--summary", metavar="FILE", help="also append a Markdown page, like $GITHUB_STEP_SUMMARY")
     parser.add_argument("--list-rules", action="store_true", help="list the rules and stop")
     parser.add_argument("--explain", metavar="CGnnn", help="explain one rule and stop")
 
@@ -41,9 +58,67 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.list_rules:
         _bytes(outputs.rules_json()) if args.json else sys.stdout.write(outputs.rules_table())
         return ExitCode.GOOD
-    report = _gate(args.folder, require_pass=args.require_pass)
+    if args.json and args.github:
+        raise UsageError("--json and --github both speak on standard output; leave one out")
+    asked = _asked(args)
+    if args.fix:
+        _fix(args.folder or [DEFAULT])
+    report = _gate(args.folder, **asked)
     _bytes(outputs.to_json(report)) if args.json else sys.stdout.write(outputs.text(report))
+    _for_a_forge(args, report)
     return report.exit_code
+
+
+def _asked(args: argparse.Namespace) -> dict[str, Any]:
+    """What the options demand, as :func:`harness.gating.gate.gate` takes it."""
+    from pathlib import Path
+
+    from harness.commands import verify
+
+    if not args.signers and (args.revoked or args.require_signatures):
+        raise UsageError("--revoked and --require-signatures need --signers: the allowed signers, like " + SIGNERS)
+    if args.at:
+        verify.moment(args.at)
+    asked = {"require_pass": args.require_pass, "require_signatures": args.require_signatures, "day": args.at[:10]}
+    if args.signers:
+        revoked = Path(args.revoked) if args.revoked else None
+        asked["keyring"] = verify.keyring(Path(args.signers), revoked, args.at)
+    return asked
+
+
+def _fix(folders: Sequence[str]) -> None:
+    """Write what is generated anew; where a record cannot be read, nothing is, and the gate says why."""
+    from pathlib import Path
+
+    from harness.certifying.regenerating import regenerate_all
+    from harness.errors import InvalidDocumentError
+
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise UsageError(f"no folder {folder!r}; name one that holds certificates")
+        try:
+            written = regenerate_all(Path(folder))
+        except InvalidDocumentError as problem:
+            sys.stderr.write(f"statecert: nothing is fixed in {folder}: {problem}\n")
+            continue
+        for path in written:
+            sys.stderr.write(f"fixed {path}\n")
+
+
+def _for_a_forge(args: argparse.Namespace, report: GateReport) -> None:
+    if not (args.junit or args.github or args.summary):
+        return
+    from pathlib import Path
+
+    from harness.gating import forge
+    from harness.wire import files
+
+    if args.junit:
+        files.replace(Path(args.junit), forge.junit(report))
+    if args.summary:
+        files.append(Path(args.summary), forge.summary(report))
+    if args.github:
+        sys.stdout.write(forge.workflow_commands(report))
 
 
 def run_plain(folders: Sequence[str]) -> ExitCode:
@@ -55,7 +130,7 @@ def run_plain(folders: Sequence[str]) -> ExitCode:
     return report.exit_code
 
 
-def _gate(folders: Sequence[str], *, require_pass: bool = False) -> GateReport:
+def _gate(folders: Sequence[str], **asked: Any) -> GateReport:
     """Gate the folders. What was imported is there to stay, so that no collector need look at it."""
     gc.disable()
     try:
@@ -64,7 +139,7 @@ def _gate(folders: Sequence[str], *, require_pass: bool = False) -> GateReport:
         gc.freeze()
     finally:
         gc.enable()
-    return gate(folders or [DEFAULT], require_pass=require_pass)
+    return gate(folders or [DEFAULT], **asked)
 
 
 def _bytes(data: bytes) -> None:

@@ -32,6 +32,11 @@ _ENDINGS: Final[Mapping[ExitCode, str]] = {
 }
 
 
+def ending(code: ExitCode) -> str:
+    """Return in words how a gate run ended."""
+    return _ENDINGS.get(code, "")
+
+
 def safe(text: str) -> str:
     """Return one line of visible ASCII, cut to a bearable length; anything else is an escape."""
     cut = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
@@ -79,7 +84,7 @@ def _totals(report: GateReport) -> list[str]:
         f"cells  {outcomes} (of current certificates)",
         f"rules  {len(report.rules)} ran: {' '.join(report.rules)}",
         f"found  {errors} findings, {len(report.findings) - errors} notes, {len(report.stops)} stops listed, {waived}",
-        f"gate   exit {int(report.exit_code)}, {_ENDINGS.get(report.exit_code, '')}",
+        f"gate   exit {int(report.exit_code)}, {ending(report.exit_code)}",
     ]
 
 

@@ -58,6 +58,16 @@ def replace(path: Path, data: bytes) -> None:
         _sync_folder(path.parent)
 
 
+def append(path: Path, data: bytes) -> None:
+    """Add ``data`` at the end of ``path``, which is made if it is not there.
+
+    Raises:
+        StorageError: The folder or disk refuses.
+    """
+    with _translated(path, "appending to it", "its earlier content is intact"), path.open("ab") as file:
+        file.write(data)
+
+
 def read(path: Path, *, max_bytes: int) -> bytes:
     """Return the bytes of a regular file of at most ``max_bytes``.
 
