@@ -224,8 +224,8 @@ def file_observed(path: Path, certificates: Path, drafts: Path) -> tuple[Sequenc
     from harness.certifying.issue import draft, issue, why_draft
 
     data = read_bytes(path)
-    reason = why_draft(data)
-    return (draft(data, drafts) if reason else issue(data, certificates)), reason
+    reason = why_draft(data, certificates)
+    return (draft(data, drafts, reason) if reason else issue(data, certificates)), reason
 
 
 def judge(path: Path) -> tuple[Evidence | CampaignRecords, dict[str, object]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from harness.deriving.pages import told
 from harness.certifying.store import Store
 from harness.deriving.fields import text_at
+from harness.deriving.pages import told
 from harness.deriving.status import SUPERSEDE, in_order
 from harness.model.certificate import Certificate, Event
 from harness.wire.certificate_doc import status_to_mapping

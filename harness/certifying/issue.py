@@ -22,7 +22,7 @@ from harness.certifying.events import time_after
 from harness.certifying.ledger import regenerate, require_sound, supersede_event, write_event, write_once
 from harness.certifying.store import ATTRIBUTES, Store, certificate_path, event_path, evidence_path, read_store
 from harness.deriving.bodies import body_of
-from harness.deriving.changes import same_place
+from harness.deriving.changes import not_run_again, same_place
 from harness.deriving.fields import text_at, value_at
 from harness.deriving.ids import certificate_id
 from harness.deriving.judge import plan_of
@@ -36,19 +36,33 @@ from harness.wire import canonical, files, privacy
 from harness.wire.certificate_doc import format_certificate, require_body
 from harness.wire.observed import read_observed
 
+DOES_NOT_COVER: Final = "does_not_cover_the_stop"
+"""Why a run is a draft that would replace a stop without the cells that failed in it."""
+
 _NO_TEXT: Final = b"* -text\n"
 """Git leaves the bytes of everything in the folder alone."""
 _MUTANTS: Final = "harness.mutants"
 _Observed = Evidence | CampaignRecords
 
 
-def why_draft(data: bytes) -> str:
+def why_draft(data: bytes, folder: Path | None = None) -> str:
     """Return why evidence can only become a draft; empty: it can be certified.
 
+    Args:
+        data: Bytes of a file of observations.
+        folder: The certificates folder that it would go into; a stop in it asks for certain cells.
+
     Raises:
-        InvalidDocumentError: The bytes are no evidence.
+        InvalidDocumentError: The bytes are no evidence, or the folder cannot be trusted.
     """
-    return _why_draft(read_observed(data, "evidence"))
+    evidence = read_observed(data, "evidence")
+    reason = _why_draft(evidence)
+    if reason or folder is None:
+        return reason
+    certificate = _certificate(evidence)
+    store = read_store(folder)
+    uncovered = [old for old in _replaced(store, certificate) if not_run_again(old.body, certificate.body)]
+    return DOES_NOT_COVER if uncovered else ""
 
 
 def issue(data: bytes, folder: Path, now: str = "") -> list[Path]:
@@ -78,8 +92,13 @@ def issue(data: bytes, folder: Path, now: str = "") -> list[Path]:
     return _write(folder, data, certificate, events)
 
 
-def draft(data: bytes, folder: Path) -> list[Path]:
+def draft(data: bytes, folder: Path, why: str = "") -> list[Path]:
     """Write what would follow from evidence, as a file that no reader takes for a certificate.
+
+    Args:
+        data: Bytes of a closed file of observations.
+        folder: Where drafts go.
+        why: The reason, if it lies outside the evidence.
 
     Raises:
         InvalidDocumentError: The evidence was cut off or contradicts itself.
@@ -93,7 +112,7 @@ def draft(data: bytes, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"{folder}: cannot be made ({error.strerror})") from error
-    files.replace(path, canonical.render({"draft": body, "why": _why_draft(evidence) or "asked_for"}))
+    files.replace(path, canonical.render({"draft": body, "why": why or _why_draft(evidence) or "asked_for"}))
     return [path]
 
 
@@ -146,14 +165,19 @@ def _require_new_run(store: Store, certificate: Certificate) -> None:
                 )
 
 
-def _events(store: Store, certificate: Certificate, created: str) -> Sequence[Event]:
+def _replaced(store: Store, certificate: Certificate) -> Sequence[Certificate]:
+    """Return what is current in the place of a certificate; nothing where the certificate itself had its turn."""
     if certificate.id in store.certificates and not _is_current(store, certificate):
         return ()
-    rivals = [
+    return [
         other
         for other in store.certificates.values()
         if other.id != certificate.id and same_place(other.body, certificate.body) and _is_current(store, other)
     ]
+
+
+def _events(store: Store, certificate: Certificate, created: str) -> Sequence[Event]:
+    rivals = _replaced(store, certificate)
     if not rivals:
         return ()
     if len(rivals) > 1:
@@ -165,6 +189,12 @@ def _events(store: Store, certificate: Certificate, created: str) -> Sequence[Ev
     if _made(old.body) >= _made(certificate.body):
         raise InvalidDocumentError(
             f"the run is not newer than that of the current certificate {old.id[:12]}", where="evidence"
+        )
+    if missing := not_run_again(old.body, certificate.body):
+        raise InvalidDocumentError(
+            f"{DOES_NOT_COVER}: certificate {old.id} is a stop, and {', '.join(missing)} did not run again; run these"
+            " cells, or give a scenario that lost them another id",
+            where="evidence",
         )
     at = time_after(store, (old.id,), max(created, _made(certificate.body)))
     return (supersede_event(old, certificate, at),)

@@ -10,7 +10,7 @@ The time that a caller gives is the least: an event that answers another must no
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -27,12 +27,12 @@ from harness.certifying.events import (
 )
 from harness.certifying.regenerating import read_bodies, regenerate, regenerate_all
 from harness.certifying.store import Store
-from harness.deriving.changes import same_place
+from harness.deriving.changes import covers, is_stop, same_place
 from harness.deriving.fields import text_at
-from harness.deriving.status import ANNOTATE, REINSTATE, WAIVE, WITHDRAW, open_events
+from harness.deriving.status import ANNOTATE, REINSTATE, WAIVE, WITHDRAW, last_successor, open_events
 from harness.errors import InvalidDocumentError, UsageError
-from harness.model.certificate import Certificate, Event
-from harness.model.values import CertificateState, ReasonCode, Sha256, Verdict
+from harness.model.certificate import Certificate, Event, Status
+from harness.model.values import CertificateState, ReasonCode, Sha256
 from harness.wire import privacy
 
 __all__ = [
@@ -218,18 +218,30 @@ def _require_not_superseded(one: Certificate) -> None:
 
 
 def _stops_behind(store: Store, one: Certificate) -> Sequence[Certificate]:
-    """Return the stops that a certificate replaced and that would be out of sight without it."""
+    """Return the stops that a certificate replaced, directly or through others, and that it alone keeps answered."""
+    statuses = {str(other.id): other.status for other in store.certificates.values()}
     return [
         other
         for other in store.certificates.values()
-        if other.status.superseded_by == one.id and text_at(other.body, "decision", "overall") == Verdict.STOP
+        if other.id != one.id
+        and other.status.superseded_by
+        and is_stop(other.body)
+        and _leads_through(other, one, statuses)
     ]
+
+
+def _leads_through(stop: Certificate, one: Certificate, statuses: Mapping[str, Status]) -> bool:
+    """Tell whether the successions of a stop end at a certificate, or at it once it is withdrawn."""
+    if last_successor(stop.id, statuses) == one.id:
+        return True
+    return last_successor(stop.id, {**statuses, str(one.id): Status(state=CertificateState.CURRENT)}) == one.id
 
 
 def _uncover(store: Store, stop: Certificate, gone: Certificate, reason: ReasonCode, at: str) -> Sequence[Event]:
     """Let a stop hold again, or be replaced by what holds now instead of what is taken back."""
     back = make_event(REINSTATE, stop.id, reason, at)
-    others = [one for one in _rivals(store, stop) if _holds(one) and one.id != gone.id]
+    rivals = [one for one in _rivals(store, stop) if _holds(one) and one.id != gone.id]
+    others = [one for one in rivals if covers(stop.body, one.body)]
     return (back, *(supersede_event(stop, one, second_after(at), reason) for one in others[:1]))
 
 

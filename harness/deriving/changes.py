@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from harness.deriving.fields import mappings_at, text_at, value_at
-from harness.model.values import Outcome, ReasonCode
+from harness.model.values import Outcome, ReasonCode, Verdict
 
 Body = Mapping[str, object]
 
@@ -38,6 +38,8 @@ _PATH_SETS: Final = (("subject", "path_sets"), ("harness", "path_sets"))
 _OF_EVERY_RUN: Final = ("load", "memory_free", "mem_free", "temperature", "power")
 """Facts that begin like this change with every run."""
 _NOT_RUN: Final = frozenset({str(Outcome.NOT_RUN), str(Outcome.NOT_SUPPORTED), str(Outcome.EXCLUDED)})
+_FAILED: Final = frozenset({str(Outcome.FAIL), str(Outcome.ERROR)})
+_STOPS: Final = frozenset({str(Verdict.STOP), str(Verdict.ERROR)})
 
 _REASONS: Final = (
     (("scenario.", "procedure", "run.suite", "run.scales"), ReasonCode.SCENARIO_CHANGED),
@@ -73,6 +75,33 @@ def cells_run(body: Body) -> int:
     if "results" in body:
         return sum(_made(row) for row in mappings_at(body, "results"))
     return sum(cell.get("outcome") not in _NOT_RUN for cell in mappings_at(body, "cells"))
+
+
+def is_stop(body: Body) -> bool:
+    """Tell whether a record says that something is wrong: as a whole, or in any cell."""
+    failed = any(cell.get("outcome") in _FAILED for cell in mappings_at(body, "cells"))
+    return failed or text_at(body, "decision", "overall") in _STOPS
+
+
+def not_run_again(old: Body, new: Body) -> tuple[str, ...]:
+    """Return the cells of a stop that a later record would have to run and did not, in the order of the stop.
+
+    They are those that failed or errored; all that ran, where the stop is about the run as a whole.
+    """
+    if not is_stop(old):
+        return ()
+    cells = mappings_at(old, "cells")
+    failed = [cell for cell in cells if cell.get("outcome") in _FAILED]
+    wanted = failed or [cell for cell in cells if cell.get("outcome") not in _NOT_RUN]
+    ran = {cell.get("id") for cell in mappings_at(new, "cells") if cell.get("outcome") not in _NOT_RUN}
+    return tuple(str(cell.get("id")) for cell in wanted if cell.get("id") not in ran)
+
+
+def covers(stop: Body, new: Body) -> bool:
+    """Tell whether a record of the same place can take the place of a stop: later, with all that failed."""
+    later = text_at(new, "run", "created") >= text_at(stop, "run", "created")
+    fewer = is_stop(stop) and cells_run(new) < cells_run(stop)
+    return later and not fewer and not not_run_again(stop, new)
 
 
 def reason_code(changed: Sequence[str]) -> ReasonCode:

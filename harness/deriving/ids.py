@@ -17,6 +17,8 @@ _SCENARIO: Final = r"[A-Z][0-9]{2,3}\Z"
 _CAMPAIGN: Final = r"[a-z][a-z0-9_]{1,31}\Z"
 _TAKEN: Final = frozenset({"evidence", "ledger"})
 _SLUG: Final = r"[a-z0-9][a-z0-9_.]*(-[a-z0-9_.]+)*\Z"
+_ENGINE: Final = r"[a-z0-9][a-z0-9_.]*\Z"
+"""Without a dash: the first one ends the engine's name, so no two pairs of engine and model make one key."""
 _OUTSIDE: Final = r"[^a-z0-9_.]+"
 
 
@@ -53,7 +55,10 @@ def campaign_key(campaign: str, engine: str, model: str, hw_class: str) -> Claim
 
 
 def _key(first: str, engine: str, model: str, hw_class: str) -> ClaimKey:
-    for name, value in (("engine", engine), ("model", model), ("hw_class", hw_class)):
+    if re.match(_ENGINE, engine) is None or len(engine) > 96:
+        allowed = slug(engine).replace("-", "_")
+        raise InvalidDocumentError(f"found engine {engine[:96]!r}; allowed is a slug without dashes, like {allowed!r}")
+    for name, value in (("model", model), ("hw_class", hw_class)):
         if re.match(_SLUG, value) is None or len(value) > 96:
             raise InvalidDocumentError(f"found {name} {value!r}; allowed is a slug like {slug(value)!r}")
     return ClaimKey(f"{first}/{engine}-{model}/{hw_class}")

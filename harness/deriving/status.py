@@ -15,11 +15,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from harness.deriving.changes import cells_run, differs, dropped_cells
+from harness.deriving.changes import cells_run, covers, differs, dropped_cells, is_stop, not_run_again, same_place
 from harness.deriving.fields import text_at
 from harness.model.certificate import Event, Status
 from harness.model.noun import dataclass, field
-from harness.model.values import CertificateState, Sha256, Verdict
+from harness.model.values import CertificateState, Sha256
 
 Body = Mapping[str, object]
 
@@ -151,15 +151,28 @@ def _supersede_problems(event: Event, old: Body, new: Body) -> Iterator[LedgerPr
         yield _problem("other_machine", event, message)
     if text_at(new, "run", "created") < text_at(old, "run", "created"):
         yield _problem("older_successor", event, f"{pair}: the successor's run is the older one")
-    if _is_stop(old) and cells_run(new) < cells_run(old):
+    yield from _other_subject(event, old, new)
+    if is_stop(old) and cells_run(new) < cells_run(old):
         message = f"{pair}: the target is a stop over {cells_run(old)} cells, the successor ran {cells_run(new)}"
         yield _problem("fewer_cells", event, message)
+    if missing := not_run_again(old, new):
+        message = f"{pair}: the successor did not run {', '.join(missing)}, which failed in the target"
+        yield _problem("failed_cells_not_run_again", event, message)
     if tuple(event.differs) != differs(old, new):
         message = f"{pair}: must list {', '.join(differs(old, new)) or 'nothing'}"
         yield _problem("differs_wrong", event, message)
     if tuple(event.dropped_cells) != dropped_cells(old, new):
         message = f"{pair}: must list {', '.join(dropped_cells(old, new)) or 'nothing'}"
         yield _problem("dropped_cells_wrong", event, message)
+
+
+def _other_subject(event: Event, old: Body, new: Body) -> Iterator[LedgerProblem]:
+    """Two names may meet in one claim key; they are still two subjects."""
+    for noun in ("engine", "model"):
+        names = [text_at(body, "subject", noun, "name") for body in (old, new)]
+        if names[0] != names[1]:
+            message = f"target {event.target} and successor {event.by} are of the {noun}s {names[0]} and {names[1]}"
+            yield _problem("other_subject", event, message)
 
 
 def _sequences(book: _Book) -> Iterator[LedgerProblem]:
@@ -228,15 +241,44 @@ def _circles(book: _Book) -> Iterator[LedgerProblem]:
         reported.update(seen)
 
 
+def last_successor(certificate: str, statuses: Mapping[str, Status]) -> str:
+    """Return what stands at the end of the successions of a certificate; itself, if nothing superseded it."""
+    seen: set[str] = set()
+    here = str(certificate)
+    while here not in seen and here in statuses and statuses[here].superseded_by:
+        seen.add(here)
+        here = statuses[here].superseded_by
+    return here
+
+
 def _hidden_stops(bodies: Mapping[Sha256, Body], book: _Book) -> Iterator[LedgerProblem]:
-    """A stop gives way to a record that stands, not to one that was taken back."""
-    for target, status in sorted(book.statuses.items()):
-        by = status.superseded_by
-        if not by or Sha256(target) not in bodies or not _is_stop(bodies[Sha256(target)]):
+    """A stop gives way to a record that stands, not to one that was taken back; nor is it taken back itself.
+
+    However many records lie between: the last successor decides.
+    """
+    for target in sorted(book.statuses):
+        if Sha256(target) not in bodies or not is_stop(bodies[Sha256(target)]):
             continue
-        if book.state(by) is CertificateState.WITHDRAWN:
-            message = f"is a stop, and its successor {by} was withdrawn; reinstate {target}"
-            yield LedgerProblem(code="stop_hidden", id=target, message=f"{target} {message}")
+        last = last_successor(target, book.statuses)
+        if book.state(last) is not CertificateState.WITHDRAWN:
+            continue
+        if last != target:
+            message = f"{target} is a stop, and its successor {last} was withdrawn; reinstate {target}"
+            yield LedgerProblem(code="stop_hidden", id=target, message=message)
+        elif not _stands_instead(Sha256(target), bodies, book):
+            message = f"{target} is a stop, and nothing that stands replaces it; run its cells again, or reinstate it"
+            yield LedgerProblem(code="stop_hidden", id=target, message=message)
+
+
+def _stands_instead(stop: Sha256, bodies: Mapping[Sha256, Body], book: _Book) -> bool:
+    """Tell whether a later record of the same place holds that ran again whatever failed."""
+    return any(
+        other != stop
+        and book.state(other) is CertificateState.CURRENT
+        and same_place(bodies[stop], bodies[other])
+        and covers(bodies[stop], bodies[other])
+        for other in sorted(bodies)
+    )
 
 
 def _several_current(bodies: Mapping[Sha256, Body], book: _Book) -> Iterator[LedgerProblem]:
@@ -250,10 +292,6 @@ def _several_current(bodies: Mapping[Sha256, Body], book: _Book) -> Iterator[Led
         if first != identity:
             message = f"{identity} is current beside {first}, same claim key and machine"
             yield LedgerProblem(code="two_current", id=identity, message=message)
-
-
-def _is_stop(body: Body) -> bool:
-    return text_at(body, "decision", "overall") == Verdict.STOP
 
 
 def _problem(code: str, event: Event, message: str) -> LedgerProblem:

@@ -851,6 +851,7 @@ def event_without_target(folder: Path) -> None:
 @fixture("CG501")
 def event_without_successor(folder: Path) -> None:
     valid(folder)
+    issue(a_run_elsewhere(3, 3).data(), folder)
     add_event(folder, kind="supersede", target=ids(folder)[0], by=NOBODY)
 
 
@@ -895,13 +896,10 @@ def stop_behind_a_chain(folder: Path) -> None:
 
 @fixture("CG501")
 def failed_cell_not_run_again(folder: Path) -> None:
-    smaller = recorded(
-        scenario(SCENARIO.replace(b"{at: [1, 2]}", b"{at: [1, 2, 3]}").replace(b"{at: 2}", b"{at: [1, 2]}")),
-        run=2,
-        day=2,
-    )
+    text = SCENARIO.replace(b"{at: [1, 2]}", b"{at: [1, 2, 3]}").replace(b"{at: 2}", b"{at: [1, 2]}")
+    other_cells = recorded(scenario(text), run=2, day=2)
     valid_stop(folder)
-    file_run(folder, smaller)
+    file_run(folder, other_cells)
     old, new = read_store(folder).of_claim(KEY)
     event = supersede_event(old, new, "2026-01-09T00:00:00Z")
     write_event(folder, event)

@@ -9,6 +9,7 @@ import pytest
 
 from harness.certifying import ledger
 from harness.certifying.events import event_time
+from harness.certifying.issue import draft, why_draft
 from harness.certifying.regenerating import read_bodies
 from harness.certifying.store import read_store
 from harness.errors import InvalidDocumentError, StorageError, UsageError
@@ -98,10 +99,44 @@ def test_a_stop_does_not_give_way_to_fewer_cells(tmp_path: Path) -> None:
     two = recorded(TWO_CELLS, run=1, day=1).with_part("warm", "again", Phase.RESTORED, "layer0.recurrent")
     file(tmp_path, two)
 
-    with pytest.raises(InvalidDocumentError, match="fewer_cells") as refused:
+    with pytest.raises(InvalidDocumentError, match="does_not_cover_the_stop") as refused:
         file(tmp_path, good(2))
 
     assert by_run(tmp_path, 1).id in str(refused.value)
+    assert why_draft(good(2).data(), tmp_path) == "does_not_cover_the_stop"
+    assert why_draft(good(2).data()) == ""
+    [left] = draft(good(2).data(), tmp_path / "drafts", "does_not_cover_the_stop")
+    assert '"why": "does_not_cover_the_stop"' in left.read_text()
+
+
+def test_a_stop_is_not_taken_back_unless_a_later_record_of_its_cells_holds(tmp_path: Path) -> None:
+    file(tmp_path, stop(1))
+    first = by_run(tmp_path, 1).id
+
+    with pytest.raises(InvalidDocumentError, match=r"stop_hidden: .* run its cells again"):
+        ledger.withdraw(tmp_path, first, WHY, at(1))
+
+    file(tmp_path, good(2))
+    ledger.withdraw(tmp_path, first, WHY, at(2), mend=True)
+    assert states(tmp_path) == {1: "withdrawn", 2: "current"}
+    assert problems(tmp_path) == {}
+    assert gate([tmp_path]).findings == ()
+
+
+def test_an_earlier_pass_does_not_stand_in_for_a_withdrawn_stop(tmp_path: Path) -> None:
+    file(tmp_path, good(1), stop(2))
+
+    with pytest.raises(InvalidDocumentError, match="stop_hidden"):
+        ledger.withdraw(tmp_path, by_run(tmp_path, 2).id, WHY, at(1))
+
+
+def test_withdrawing_the_end_of_a_chain_brings_its_stop_back(tmp_path: Path) -> None:
+    file(tmp_path, stop(1), good(2), good(3))
+
+    ledger.withdraw(tmp_path, by_run(tmp_path, 3).id, WHY, at(1))
+
+    assert states(tmp_path) == {1: "current", 2: "superseded", 3: "withdrawn"}
+    assert problems(tmp_path) == {}
 
 
 def test_reinstating_beside_a_newer_current_record_is_refused(tmp_path: Path) -> None:

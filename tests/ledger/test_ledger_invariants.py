@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.deriving.body import certificate_id
-from harness.deriving.changes import cells_run, differs
+from harness.deriving.changes import cells_run, differs, dropped_cells, is_stop, not_run_again
 from harness.deriving.status import derive_status, ledger_problems
 from harness.errors import InvalidDocumentError
 from harness.model.certificate import Event
@@ -74,6 +74,38 @@ def test_a_stop_does_not_stay_hidden_behind_a_withdrawn_record() -> None:
     assert found(*hidden, event("reinstate", A, day=6)) == {}
 
 
+def test_a_stop_does_not_stay_hidden_at_the_start_of_a_chain() -> None:
+    chain = (event("supersede", A, B, 4), event("supersede", B, C, 5), event("withdraw", C, day=6))
+
+    assert set(found(*chain)) == {"stop_hidden"}
+    assert found(*chain, event("reinstate", A, day=7)) == {}
+
+
+def test_a_withdrawn_stop_needs_a_later_record_that_holds() -> None:
+    assert set(found(event("supersede", B, C, 4), event("withdraw", A, day=4))) == set()
+    assert set(found(event("withdraw", A), event("withdraw", B), event("withdraw", C))) == {"stop_hidden"}
+
+
+@pytest.mark.parametrize("outcome", ["fail", "error"])
+def test_any_cell_that_failed_makes_a_stop_and_must_run_again(outcome: str) -> None:
+    old: Any = copy.deepcopy(BODIES[B])
+    old["decision"]["overall"] = "inconclusive"
+    old["cells"] = [dict(old["cells"][0], id=f"T01[scale=16,size={size}]", outcome="pass") for size in (1, 2)]
+    new = copy.deepcopy(old)
+    new["run"] = {**new["run"], "created": "2026-01-03T00:00:00Z"}
+    old["cells"][1]["outcome"] = outcome
+    new["cells"][1]["id"] = "T01[scale=16,size=3]"
+
+    assert is_stop(old)
+    assert not is_stop(new)
+    assert not_run_again(old, new) == ("T01[scale=16,size=2]",)
+    one, other = certificate_id(old), certificate_id(new)
+    made = event("supersede", one, other, differs=differs(old, new), dropped_cells=dropped_cells(old, new))
+    told = {problem.code: problem.message for problem in ledger_problems({one: old, other: new}, [made])}
+    assert set(told) == {"failed_cells_not_run_again"}
+    assert "size=2" in told["failed_cells_not_run_again"]
+
+
 @pytest.mark.parametrize(
     ("events", "code", "ids"),
     [
@@ -102,6 +134,8 @@ def test_keys_machines_and_cells_of_a_pair_must_fit() -> None:
     for path, value, code in (
         (("claim_key",), "T02/fake-digests/cpu-x86_64", "other_claim_key"),
         (("environment", "machine"), "99" * 32, "other_machine"),
+        (("subject", "engine", "name"), "other", "other_subject"),
+        (("subject", "model", "name"), "other", "other_subject"),
         (("cells", 0, "outcome"), "not_run", "fewer_cells"),
     ):
         body: Any = copy.deepcopy(BODIES[B])

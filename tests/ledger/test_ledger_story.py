@@ -145,8 +145,11 @@ def test_two_branches_that_say_different_things_merge_and_are_generated_anew(scr
     assert [event.kind for event in sorted_events(folder)] == ["annotate", "waive"]
 
 
-def test_withdrawn_here_and_superseded_there_is_named_and_mended(scratch: Scratch) -> None:
+def test_withdrawn_here_and_superseded_there_is_named_and_mended(tmp_path: Path) -> None:
+    scratch = Scratch(tmp_path)
     folder = scratch.folder
+    file(folder, good(1))
+    scratch.commit("a pass")
     first = by_run(folder, 1).id
     scratch.on_branch("left", None, "withdraw", first[:8], "--reason", "harness_bug")
     scratch.on_branch("right", good(2))

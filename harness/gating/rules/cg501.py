@@ -17,14 +17,15 @@ def check(facts: FolderFacts) -> Problems:
     from harness.deriving.status import ledger_problems
 
     paths = {one.id: one.path for one in facts.certificates}
-    for events in _families(facts.ledger.events):
+    places = {one.id: f"{one.claim_key} {one.machine}" for one in facts.certificates}
+    for events in _families(facts.ledger.events, places):
         for problem in ledger_problems(_Bodies(facts, events, paths), events):
             at = facts.ledger.paths.get(problem.id) or paths.get(problem.id, "")
             yield Problem(at, f"{problem.code}: {problem.message}")
 
 
-def _families(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
-    """Events that hang together through the certificates that they name; invariants never reach further."""
+def _families(events: Sequence[Event], places: Mapping[str, str]) -> Iterator[Sequence[Event]]:
+    """Events that hang together through the certificates that they name, or the claim key and machine of these."""
     leader: dict[str, str] = {}
 
     def find(name: str) -> str:
@@ -34,6 +35,8 @@ def _families(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
         return name
 
     for event in events:
+        if event.target in places:
+            leader[find(event.target)] = find(places[event.target])
         if event.by:
             leader[find(event.by)] = find(event.target)
     families: dict[str, list[Event]] = defaultdict(list)
@@ -43,10 +46,13 @@ def _families(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
 
 
 class _Bodies(Mapping[Sha256, Body]):
-    """Bodies of the certificates that some events speak of, read when they are asked for and not kept."""
+    """Bodies of the certificates that some events speak of, or that stand in their places; read when asked for."""
 
     def __init__(self, facts: FolderFacts, events: Sequence[Event], known: Mapping[str, str]) -> None:
         named = {Sha256(name) for event in events for name in (event.target, event.by) if name in known}
+        places = {(one.claim_key, one.machine) for one in facts.certificates if one.id in named}
+        held = (one for one in facts.certificates if one.state == "current")
+        named |= {Sha256(one.id) for one in held if (one.claim_key, one.machine) in places}
         self._ids = sorted(named)
         self._facts = facts
         self._last: tuple[str, Body] = ("", {})
@@ -76,6 +82,9 @@ RULE = Rule(
         "ledger_circle",
         "differs_wrong",
         "withdrawn_twice",
+        "stop_withdrawn",
+        "stop_behind_a_chain",
+        "failed_cell_not_run_again",
     ),
     passing="valid_ledger",
     folder=check,
