@@ -84,6 +84,7 @@ class ManyHost(EngineHost):
             EngineError: The adapter cannot be loaded or opened.
         """
         self.target = target
+        self._first, self._models = None, {}
         registry.find(target.adapter, target.group)
         if self.alive:
             self._load = self._ask("load", {"adapter": target.adapter, "group": target.group}).body
