@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 
@@ -92,7 +93,24 @@ def guarded(name: str, words: Sequence[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return int(ExitCode.BROKEN)
+    except Exception as problem:  # noqa: BLE001 # whatever it is, it is told in one line and ends in one code
+        return _broken(problem)
     return code
+
+
+def _broken(problem: Exception) -> int:
+    """Say what broke in one line; a bug, and nothing that the system refused, is followed by where it happened."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):
+            sys.stdout.close()
+    sys.stderr.write(f"statecert: internal error: {type(problem).__name__}: {' '.join(str(problem).split())}\n")
+    if not isinstance(problem, OSError):
+        import traceback
+
+        traceback.print_exception(problem)
+    return int(ExitCode.BROKEN)
 
 
 def _run_parsed(module: ModuleType, name: str, words: Sequence[str]) -> ExitCode:

@@ -6,7 +6,8 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,40 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def require_folder(path: Path, option: str) -> None:
+    """Refuse a place for a folder where a file lies, before any work.
+
+    Raises:
+        UsageError: The path, or a folder above it, is a file.
+    """
+    for step in (path, *path.parents):
+        if step.exists():
+            if not step.is_dir():
+                raise UsageError(f"{option} wants a folder; {step} is a file")
+            return
+
+
+def require_evidence(path: Path, command: str) -> None:
+    """Refuse what is no evidence file, with the way to one.
+
+    Raises:
+        UsageError: There is nothing, a folder, or a certificate.
+    """
+    if path.is_dir():
+        found = next((one for one in sorted(path.glob("evidence/*.jsonl"))), None) or next(
+            (one for one in sorted(path.glob("*.jsonl"))), None
+        )
+        hint = f"; try: statecert {command} {found}" if found else "; evidence lies in evidence/ of a run folder"
+        more = " (a folder of certificates: judge --check)" if command == "judge" and not found else ""
+        raise UsageError(f"{path} is a folder, {command} wants evidence files (*.jsonl){hint}{more}")
+    if not path.is_file():
+        raise UsageError(f"no evidence file {path}")
+    if path.suffix == ".json":
+        raise UsageError(
+            f"{path} is no evidence file (*.jsonl); to read a certificate: statecert report FOLDER --certificate ID"
+        )
+
+
 def show(table: Table, *, as_json: bool) -> None:
     """Print a table to standard output."""
     from harness.reporting.tables import render_json, render_terminal
@@ -49,12 +84,34 @@ def show(table: Table, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.buffer.write(render_json(table))
         return
-    sys.stdout.write(render_terminal(table, colour=use_colour(), width=width()))
+    whole = () if sys.stdout.isatty() else ("cell",)
+    sys.stdout.write(render_terminal(table, colour=use_colour(), width=width(), whole=whole))
 
 
 def use_colour() -> bool:
     """Whether standard output is a terminal that wants colour."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def reason_text(check: Mapping[str, object]) -> str:
+    """What a check that did not pass comes to: ``cached: 256 tokens, demanded 384 (other_count)``."""
+    observed, limit = check.get("observed", ""), check.get("limit", "")
+    unit = f" {check['unit']}" if check.get("unit") else ""
+    reason = f" ({check['reason']})" if check.get("reason") else ""
+    compares = str(check.get("code", "")).startswith("EXACT.") and not unit
+    if observed in ("", None) or (compares and observed == limit):
+        return f"{check['id']}: {check.get('reason', '')}".rstrip(": ")
+    if compares:
+        return f"{check['id']}: {observed} differing, demanded {limit}{reason}"
+    return f"{check['id']}: {observed}{unit if isinstance(observed, int) else ''}, demanded {limit}{reason}"
+
+
+def why(cell: Mapping[str, object]) -> str:
+    """Why a cell did not pass, by its first check that did not; empty: it passed."""
+    checks = cell.get("checks")
+    results = [check for check in checks if isinstance(check, Mapping)] if isinstance(checks, list) else []
+    worst = next((check for check in results if check["outcome"] != "pass"), None)
+    return reason_text(worst) if worst else str(cell.get("reason", ""))
 
 
 def width() -> int:
@@ -96,12 +153,25 @@ def chosen_scenarios(names: Sequence[str], folder: Path | None) -> list[tuple[Sc
     for name in names or known:
         if name in paths:
             continue
-        identity, bracket, _ = name.partition("[")
+        identity, bracket, rest = name.partition("[")
         if identity not in known:
-            raise UsageError(f"there is no scenario {identity!r}; there are: {', '.join(known) or 'none'}")
+            identity = identity.upper()
+        if identity not in known:
+            raise UsageError(_unknown(name.partition("[")[0], known))
         entry = chosen.setdefault(identity, (known[identity], []))
         if bracket:
-            entry[1].append(name)
+            entry[1].append(f"{identity}{bracket}{rest}")
     if not chosen:
         raise NothingToDoError(f"no scenario in {folder or 'the package'}")
     return list(chosen.values())
+
+
+def _unknown(identity: str, known: Mapping[str, object]) -> str:
+    """Say that there is no such scenario, and which one may have been meant."""
+    if Path(identity).is_dir():
+        return f"{identity} is a folder; to take scenarios from a folder say --scenarios {identity}"
+    if Path(identity).is_file():
+        return f"{identity} is no scenario; a scenario file ends in .yaml"
+    near = get_close_matches(identity.upper(), known, n=1)
+    meant = f" (did you mean {near[0]}?)" if near else ""
+    return f"there is no scenario {identity!r}{meant}; there are: {', '.join(known) or 'none'}"

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands.common import add_json, use_colour, width
-from harness.errors import ExitCode, NothingToDoError, UsageError
+from harness.commands.common import add_json, require_evidence, use_colour, width
+from harness.errors import ExitCode, NotComparableError, NothingToDoError, UsageError
 
 if TYPE_CHECKING:
     from harness.reporting.explain import Explanation
@@ -20,6 +21,9 @@ EXAMPLE = (
     "example: statecert explain runs/*/evidence/A01-torch-tiny.jsonl --check flip-seen\n"
     "         statecert explain --files cold.bin warm.bin --type f32 --shape 100,64"
 )
+
+
+_PLACE = frozenset({"Cell", "Check"})
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +44,13 @@ def run(args: argparse.Namespace) -> ExitCode:
     from harness.reporting import explain
 
     if args.files:
-        found = explain.explain_files(*args.files, element_type=args.type, shape=_shape(args.shape))
+        one_row = _one_row(args.files, args.type)
+        try:
+            found = explain.explain_files(
+                *args.files, element_type=args.type, shape=_shape(args.shape) if args.shape else one_row
+            )
+        except NotComparableError as problem:
+            raise UsageError(str(problem)) from problem
         if found is None:
             sys.stdout.write("the files are equal, byte for byte\n")
             return ExitCode.GOOD
@@ -55,19 +65,48 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 
 def _from_evidence(args: argparse.Namespace) -> list[Explanation]:
+    from harness.deriving.bodies import body_of
     from harness.pipeline import read_bytes
-    from harness.reporting.explain import explain_evidence
+    from harness.reporting.explain import explain_checks, explain_evidence
     from harness.wire.evidence_doc import read_evidence
 
     if args.evidence is None:
         raise UsageError("explain wants an evidence file, or --files with two dumps")
-    if not args.evidence.is_file():
-        raise UsageError(f"no evidence file {args.evidence}")
+    require_evidence(args.evidence, "explain")
     evidence = read_evidence(read_bytes(args.evidence), args.evidence.name)
-    told = explain_evidence(evidence, cell=args.cell, check=args.check)
-    if not told:
-        raise NothingToDoError(f"{args.evidence.name} holds no located difference that matches")
-    return told
+    others = explain_checks(body_of(evidence), cell=args.cell, check=args.check) if evidence.end else []
+    try:
+        located = explain_evidence(evidence, cell=args.cell, check=args.check)
+    except NothingToDoError:
+        if not others:
+            raise
+        return others
+    places = {tuple(fact.value for fact in one.facts if fact.name in _PLACE) for one in located}
+    return [*_unlocated(others, places), *located]
+
+
+def _unlocated(others: Sequence[Explanation], places: set[tuple[str, ...]]) -> list[Explanation]:
+    """Checks that no located difference belongs to."""
+    return [one for one in others if tuple(fact.value for fact in one.facts if fact.name in _PLACE) not in places]
+
+
+def _one_row(files: Sequence[Path], element_type: str) -> tuple[int, ...]:
+    """The shape of dumps of which none is told: one row of all elements.
+
+    Raises:
+        UsageError: A file is not there, or the element type is unknown.
+    """
+    from harness.digest.difference import ELEMENT_BYTES
+
+    for path in files:
+        if not path.is_file():
+            raise UsageError(f"no file {path}; --files wants two raw dumps")
+    if element_type not in ELEMENT_BYTES:
+        raise UsageError(f"there is no element type {element_type!r}; there are: {', '.join(ELEMENT_BYTES)}")
+    size, width = files[0].stat().st_size, ELEMENT_BYTES[element_type]
+    if size % width and size == files[1].stat().st_size:
+        raise UsageError(f"{files[0]}: {size} bytes are no whole number of elements of type {element_type}")
+    return (1, size // width)
 
 
 def _shape(text: str) -> tuple[int, ...]:

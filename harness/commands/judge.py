@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from harness.commands.common import add_json, show
+from harness.commands.common import add_json, require_evidence, show, why
 from harness.deriving.fields import mappings_at
 from harness.errors import ExitCode, NothingToDoError, UsageError
 from harness.model.values import Verdict
@@ -35,26 +35,27 @@ def _judge(paths: list[Path], *, as_json: bool) -> ExitCode:
     from harness.commands.run import worse
     from harness.pipeline import judge
     from harness.reporting.tables import Column, Table
+    from harness.reporting.units import counted
 
     rows: list[dict[str, str | int]] = []
     code = ExitCode.GOOD
     for path in paths:
-        if not path.is_file():
-            raise UsageError(f"no evidence file {path}")
+        require_evidence(path, "judge")
         _, body = judge(path)
         decision = body["decision"]
         overall = Verdict(str(decision["overall"])) if isinstance(decision, Mapping) else Verdict.ERROR
         rows.extend({**row, "overall": overall, "evidence": path.name} for row in _rows(body))
         code = worse(code, _code(overall))
-    columns = [Column(key=key, header=key) for key in ("cell", "outcome", "overall", "evidence")]
-    show(Table(title=f"{len(paths)} evidence files", columns=columns, rows=rows), as_json=as_json)
+    columns = [Column(key=key, header=key) for key in ("cell", "outcome", "overall", "why", "evidence")]
+    show(Table(title=counted(len(paths), "evidence file"), columns=columns, rows=rows), as_json=as_json)
     return code
 
 
 def _rows(body: Mapping[str, object]) -> Iterator[dict[str, str | int]]:
     """One row per cell; of a campaign one per row of its results."""
     for cell in mappings_at(body, "cells"):
-        yield {"cell": str(cell["id"]), "outcome": str(cell["outcome"])}
+        said = why(cell)
+        yield {"cell": str(cell["id"]), "outcome": str(cell["outcome"]), **({"why": said} if said else {})}
     for row in mappings_at(body, "results"):
         found = f"{row['located']} of {row['flips']} located"
         yield {"cell": f"{body['campaign']} {row['element_type']}", "outcome": found}
@@ -68,19 +69,20 @@ def _code(overall: Verdict) -> ExitCode:
 
 def _check(folders: list[Path]) -> ExitCode:
     from harness.pipeline import rejudge
+    from harness.reporting.units import counted
 
     differing: list[str] = []
     count = 0
     for folder in folders:
         if not folder.is_dir():
-            raise UsageError(f"no folder {folder}")
+            raise UsageError(f"no folder {folder}; judge --check wants folders of certificates")
         for path, same in rejudge(folder):
             count += 1
             if not same:
                 differing.append(str(path))
     for path_text in differing:
         sys.stdout.write(f"differs: {path_text}\n")
-    sys.stdout.write(f"judged again: {count} certificates, {count - len(differing)} to the same bytes\n")
+    sys.stdout.write(f"judged again: {counted(count, 'certificate')}, {count - len(differing)} to the same bytes\n")
     if not count:
         raise NothingToDoError(f"no certificate in {', '.join(map(str, folders))}")
     return ExitCode.INVALID if differing else ExitCode.GOOD

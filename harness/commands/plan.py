@@ -7,6 +7,7 @@ import argparse
 from harness.commands.common import add_json, add_scenarios, chosen_scenarios, show
 from harness.errors import ExitCode, NothingToDoError
 from harness.reporting.tables import Column, Table
+from harness.reporting.units import counted
 
 EXAMPLE = "example: statecert plan A01 B02 --suite full"
 
@@ -45,5 +46,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         Column(key="tokens", header="longest prompt", justify="right"),
         Column(key="title", header="what it shows"),
     )
-    show(Table(title=f"{len(rows)} cells, suite {args.suite}", columns=columns, rows=rows), as_json=args.json)
+    show(
+        Table(title=f"{counted(len(rows), 'cell')}, suite {args.suite}", columns=columns, rows=rows), as_json=args.json
+    )
     return ExitCode.GOOD

@@ -1,6 +1,7 @@
 """Render certificates for reviewers: on the terminal, as Markdown, as self-contained HTML pages. Decides nothing.
 
-``--check`` makes the Markdown pages again and compares them with what is on disk.
+``--check`` makes the Markdown pages again and compares them with what is on disk. Only pages that this command made
+are ever replaced or removed: their first line says so.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.commands.common import use_colour, width
+from harness.commands.common import require_folder, use_colour, width
 from harness.errors import ExitCode, NothingToDoError, UsageError
+from harness.reporting.units import counted
 from harness.wire import files
 
 EXAMPLE = (
@@ -24,7 +26,9 @@ EXAMPLE = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """A folder, a format, where to write."""
     parser.add_argument("folder", nargs="?", type=Path, default=Path("certificates"), help="default: certificates")
-    parser.add_argument("--format", choices=("terminal", "md", "html"), default="terminal", help="default: terminal")
+    parser.add_argument(
+        "--format", choices=("terminal", "md", "html"), help="default: terminal; Markdown (md) with --check"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where pages go (default: reports)")
     parser.add_argument(
         "--check", action="store_true", help="compare Markdown pages with those on disk; 1 if they differ"
@@ -38,17 +42,24 @@ def run(args: argparse.Namespace) -> ExitCode:
     """Render, write or compare."""
     from harness.reporting import site
 
-    if args.format == "terminal":
+    form = args.format or ("md" if args.check else "terminal")
+    if args.check and form != "md":
+        raise UsageError("--check compares Markdown pages; leave --format away or say --format md")
+    if args.out and form == "terminal":
+        raise UsageError("--out is for pages; add --format md or --format html")
+    out = args.out or Path("reports")
+    if form != "terminal":
+        require_folder(out, "--out")
+    if form == "terminal":
         sys.stdout.write(_terminal(args.folder, args.certificate))
         return ExitCode.GOOD
-    pages = site.render_all(args.folder) if args.format == "md" else site.render_site(args.folder)
+    pages = site.render_all(args.folder) if form == "md" else site.render_site(args.folder)
     if len(pages) < 2:
         raise NothingToDoError(f"no certificate in {args.folder}")
-    out = args.out or Path("reports")
     if args.check:
-        return _check(out, pages, markdown=args.format == "md")
+        return _check(out, pages)
     _write(out, pages)
-    sys.stdout.write(f"{len(pages)} pages in {out}\n")
+    sys.stdout.write(f"{counted(len(pages), 'page')} in {out}\n")
     return ExitCode.GOOD
 
 
@@ -64,22 +75,26 @@ def _terminal(folder: Path, identity: str) -> str:
     return terminal.render_overview(building.overview(archive), colour=use_colour(), width=width())
 
 
-def _check(out: Path, pages: Mapping[str, bytes], *, markdown: bool) -> ExitCode:
+def _check(out: Path, pages: Mapping[str, bytes]) -> ExitCode:
     from harness.reporting import site
 
-    if not markdown:
-        raise UsageError("--check compares Markdown pages; add --format md")
     found = site.out_of_date(out, pages)
     for sentence in found:
         sys.stdout.write(f"{sentence}\n")
-    sys.stdout.write(f"{len(pages)} pages made again, {len(found)} not as in {out}\n")
+    sys.stdout.write(f"{counted(len(pages), 'page')} made again, {len(found)} not as in {out}\n")
     return ExitCode.FINDINGS if found else ExitCode.GOOD
 
 
 def _write(out: Path, pages: Mapping[str, bytes]) -> None:
+    from harness.reporting.site import is_generated
+
+    there = [path for path in (out / name for name in pages) if path.exists()]
+    foreign = next((path for path in there if path.suffix == ".md" and not is_generated(path)), None)
+    if foreign is not None:
+        raise UsageError(f"{foreign} was not made by this command and would be replaced; choose another --out")
     for name, data in pages.items():
         (out / name).parent.mkdir(parents=True, exist_ok=True)
         files.replace(out / name, data)
     for stale in out.rglob("*.md"):
-        if stale.relative_to(out).as_posix() not in pages and any(name.endswith(".md") for name in pages):
+        if "README.md" in pages and stale.relative_to(out).as_posix() not in pages and is_generated(stale):
             stale.unlink()

@@ -7,8 +7,10 @@ the certificates go to ``certificates/`` instead; that needs a clean tree and ev
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,15 +20,18 @@ from harness.commands.common import (
     add_target,
     chosen_scenarios,
     parse_options,
+    require_folder,
     show,
     use_colour,
+    why,
 )
-from harness.errors import ExitCode
+from harness.errors import ExitCode, RefusedError, UsageError
 from harness.model.values import Outcome, Verdict
 
 if TYPE_CHECKING:
     from harness.model.evidence import Observation
     from harness.model.scenario import Plan
+    from harness.model.target import Target
     from harness.pipeline import Bench, Finished
     from harness.reporting.tables import Table
 
@@ -59,8 +64,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> ExitCode:
     """Run, judge, file, print."""
     from harness.model.target import Target
-    from harness.pipeline import bench, make_plans, new_run_folder
+    from harness.pipeline import make_plans, new_run_folder
 
+    require_folder(args.out, "--out")
+    if args.certify:
+        require_folder(args.certify, "--certify")
     plans = make_plans(chosen_scenarios(args.scenario, args.scenarios), args.suite, args.scale)
     target = Target(
         name=f"{args.target}-{args.device}",
@@ -72,7 +80,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     certificates = args.certify or folder / "certificates"
     if not args.quiet:
         sys.stderr.write(f"starting {target.adapter} on {args.device} ...\n")
-    with bench(target, folder) as up:
+    with _opened(target, folder) as up:
         if not args.quiet:
             sys.stderr.write(f"{up.facts.engine} {up.facts.model} on {up.facts.hw_class}\n")
         finished, interrupted = _run_all(up, plans, certificates, args)
@@ -83,6 +91,28 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.gate and not interrupted:
         code = worse(code, _gate(certificates, quiet=args.json))
     return code
+
+
+@contextmanager
+def _opened(target: Target, folder: Path) -> Iterator[Bench]:
+    """Start the target. What it refuses of the caller's words is a mistake in them and leaves no run folder behind.
+
+    Raises:
+        UsageError: Adapter, device, preset or an option is not one that the engine knows.
+        EngineError: The engine does not start.
+    """
+    from harness.pipeline import bench
+
+    with ExitStack() as stack:
+        try:
+            up = stack.enter_context(bench(target, folder))
+        except RefusedError as refusal:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise UsageError(f"{target.adapter} refuses these options: {refusal.message or refusal.code}") from refusal
+        except UsageError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        yield up
 
 
 def _run_all(
@@ -110,6 +140,7 @@ def _run_all(
 def cell_table(finished: Sequence[Finished]) -> Table:
     """One row per cell: outcome, checks, what failed first."""
     from harness.reporting.tables import Column, Table
+    from harness.reporting.units import counted
 
     rows = [_row(cell, one) for one in finished for cell in _cells(one.body)]
     columns = (
@@ -118,20 +149,18 @@ def cell_table(finished: Sequence[Finished]) -> Table:
         Column(key="checks", header="checks", justify="right"),
         Column(key="why", header="why"),
     )
-    return Table(title=f"{len(rows)} cells", columns=columns, rows=rows)
+    return Table(title=counted(len(rows), "cell"), columns=columns, rows=rows)
 
 
 def _row(cell: Mapping[str, object], one: Finished) -> dict[str, str | int]:
     checks = cell.get("checks")
     results = [check for check in checks if isinstance(check, Mapping)] if isinstance(checks, list) else []
     passed = sum(check["outcome"] == Outcome.PASS for check in results)
-    worst = next((check for check in results if check["outcome"] != Outcome.PASS), None)
-    why = f"{worst['id']}: {worst.get('reason', '')}" if worst else str(cell.get("reason", ""))
     return {
         "cell": str(cell["id"]),
         "outcome": str(cell["outcome"]),
         "checks": f"{passed}/{len(results)}",
-        "why": why or (f"draft: {one.draft}" if one.draft else ""),
+        "why": why(cell) or (f"draft: {one.draft}" if one.draft else ""),
     }
 
 

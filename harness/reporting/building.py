@@ -9,6 +9,7 @@ from typing import NamedTuple
 from harness.model.certificate import Certificate, Event
 from harness.model.values import CertificateState, DecisionAxis
 from harness.reporting import campaigns, claimable, exactness
+from harness.reporting.counts import count_sections
 from harness.reporting.history import history, state_note
 from harness.reporting.matrix import CellState, matrix, tallies
 from harness.reporting.problems import headline, problems
@@ -99,6 +100,7 @@ def certificate_view(certificate: Certificate, archive: Archive) -> CertificateV
         comparisons=exactness.comparison_sheet(body),
         timings=timing_sheet(body),
         bars=first_token_bars(body),
+        sections=count_sections(body),
         environment=_environment(body),
         settings=_settings(body),
         history=archive.history_of(claim_key_of(certificate), here=certificate.id),

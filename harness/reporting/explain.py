@@ -16,7 +16,8 @@ from harness.model.evidence import Difference, Evidence
 from harness.model.values import NO_LAYER, CellId, Phase
 from harness.reporting import escape
 from harness.reporting.fault_kinds import KINDS, likely_kinds
-from harness.reporting.reading import items, mapping, text
+from harness.reporting.reading import flat, items, mapping, text
+from harness.reporting.reasons import reason_sentence
 from harness.reporting.tables import printed
 from harness.reporting.units import counted, number
 from harness.reporting.view import Fact
@@ -29,7 +30,7 @@ _SHAPES: Final[Mapping[str, str]] = {
     "nan_payload": "both hold values that are not numbers, with other bits in them",
     "tail_rows": "one run of rows up to the last one differs, all before it are equal",
     "head_rows": "one run of rows from the first one on differs, all after it are equal",
-    "scattered": "elements differ in many places, without a pattern that is known here",
+    "scattered": "elements differ without a pattern that is known here",
     "other_size": "the two parts have different sizes",
     "logits": "the pending logits differ",
     "tokens": "the decoded tokens differ",
@@ -41,11 +42,17 @@ _SHIFTED: Final = re.compile(r"shifted_by_(-?)([0-9]+)_rows")
 _PHASES: Final[Mapping[str, str]] = {
     Phase.OPENED: "in a new session, before any token",
     Phase.BOUNDARY: "at a chunk boundary of a cold prefill",
-    Phase.RESTORED: "right after the restore, before anything else ran: the restore itself is wrong",
-    Phase.PREFILLED: "after the last prompt token: the restore is wrong, or the prefill after it ran differently",
-    Phase.END: "after the last decoded token: what was wrong earlier, or decoding itself",
+    Phase.RESTORED: "right after the restore, before anything else ran",
+    Phase.PREFILLED: "after the last prompt token",
+    Phase.END: "after the last decoded token",
     Phase.SEEN: "at an observation between two steps",
 }
+_BLAMED: Final[Mapping[str, str]] = {
+    Phase.RESTORED: "the restore itself is wrong",
+    Phase.PREFILLED: "the restore is wrong, or the prefill after it ran differently",
+    Phase.END: "what was wrong earlier, or decoding itself",
+}
+"""What a difference at a phase speaks against; of nothing but a difference that nobody planted."""
 
 
 _PLANTED: Final = "Nothing is wrong: this check is a control, its corruption was planted and had to be seen."
@@ -61,6 +68,8 @@ class Explanation:
     """The classification, one sentence."""
     meanings: Sequence[str]
     """Kinds of fault that it looks like, likeliest first, one sentence each."""
+    note: str = ""
+    """What must be known first; empty: nothing."""
 
 
 def phase_in_words(phase: str) -> str:
@@ -68,8 +77,21 @@ def phase_in_words(phase: str) -> str:
     return _PHASES.get(phase, phase)
 
 
-def shape_in_words(shape: str) -> str:
-    """Return a classification, like ``single_bit`` or ``shifted_by_3_rows``, in words."""
+def blame_in_words(phase: str) -> str:
+    """Return when a state was found to differ, and what that speaks against."""
+    blamed = _BLAMED.get(phase, "")
+    return f"{phase_in_words(phase)}: {blamed}" if blamed else phase_in_words(phase)
+
+
+def shape_in_words(shape: str, elements: int = 0) -> str:
+    """Return a classification, like ``single_bit`` or ``shifted_by_3_rows``, in words.
+
+    Args:
+        shape: The classification.
+        elements: How many elements differ; 0: not counted.
+    """
+    if shape == "scattered" and elements == 1:
+        return "one element differs, by more than one bit and without a pattern that is known here"
     shifted = _SHIFTED.fullmatch(shape)
     if shifted is not None:
         rows = "1 row" if shifted[2] == "1" else f"{shifted[2]} rows"
@@ -87,7 +109,7 @@ def place_in_words(difference: Difference) -> str:
     return (
         f"{difference.part} ({difference.family}{layer}), row {number(difference.row)}, element "
         f"{number(difference.element)}: {_value(difference.reference_value, difference.reference)} expected, "
-        f"{_value(difference.candidate_value, difference.candidate)} found; {shape_in_words(difference.shape)}{more}"
+        f"{_value(difference.candidate_value, difference.candidate)} found; {_looks(difference)}{more}"
     )
 
 
@@ -96,7 +118,7 @@ def explain(difference: Difference) -> Explanation:
     where = [
         Fact(name="Cell", value=difference.cell, code=True),
         Fact(name="Check", value=difference.check, code=True),
-        Fact(name="When", value=phase_in_words(difference.phase)),
+        Fact(name="When", value=blame_in_words(difference.phase)),
         Fact(name="Part", value=difference.part, code=True),
         Fact(name="Family", value=difference.family),
         Fact(name="Layer", value="none" if difference.layer == NO_LAYER else str(difference.layer)),
@@ -105,7 +127,7 @@ def explain(difference: Difference) -> Explanation:
     return Explanation(
         title=f"{difference.cell} {difference.check}: {difference.part} differs",
         facts=[*where, *_extent(difference)],
-        looks_like=shape_in_words(difference.shape),
+        looks_like=_looks(difference),
         meanings=[f"{kind}: {KINDS[kind]}" for kind in likely_kinds(difference)],
     )
 
@@ -124,7 +146,61 @@ def explain_evidence(evidence: Evidence, *, cell: str = "", check: str = "") -> 
             f"no located difference of cell {cell or 'any'}, check {check or 'any'}; there are: {known}"
         )
     planted = _controls(evidence)
-    return [replace(explain(item), meanings=[_PLANTED]) if item.check in planted else explain(item) for item in kept]
+    return [_planted(item) if item.check in planted else explain(item) for item in kept]
+
+
+def explain_checks(body: Mapping[str, object], *, cell: str = "", check: str = "") -> list[Explanation]:
+    """Explain the checks that did not pass and have no located difference: observed, limit and reason.
+
+    Args:
+        body: What was derived from the evidence.
+        cell: Only this cell; empty: any.
+        check: Only this check; empty: any.
+    """
+    return [
+        _of_check(text(of_cell, "id"), found)
+        for of_cell in items(body, "cells")
+        if cell in ("", text(of_cell, "id"))
+        for found in items(of_cell, "checks")
+        if check in ("", text(found, "id")) and text(found, "outcome") != "pass"
+    ]
+
+
+def _of_check(cell: str, check: object) -> Explanation:
+    unit = text(check, "unit", default="")
+    detail = [
+        Fact(name=name.replace("_", " ").capitalize(), value=value) for name, value in flat(mapping(check, "detail"))
+    ]
+    return Explanation(
+        title=f"{cell} {text(check, 'id')}: {text(check, 'outcome')}",
+        facts=[
+            Fact(name="Cell", value=cell, code=True),
+            Fact(name="Check", value=text(check, "id"), code=True),
+            Fact(name="Observed", value=f"{text(check, 'observed', default='none')} {unit}".rstrip()),
+            Fact(name="Demanded", value=f"{text(check, 'limit', default='none')} {unit}".rstrip()),
+            Fact(name="Reason", value=reason_sentence(text(check, "reason", default=""))),
+            *detail,
+        ],
+        looks_like="",
+        meanings=[],
+    )
+
+
+def _planted(difference: Difference) -> Explanation:
+    """Explain a difference that was planted: first that it was, then where it lies, and nothing that alarms."""
+    told = explain(difference)
+    when = Fact(name="When", value=phase_in_words(difference.phase))
+    return replace(
+        told,
+        title=f"{difference.cell} {difference.check}: planted corruption seen at {difference.part}",
+        facts=[when if fact.name == "When" else fact for fact in told.facts],
+        meanings=[],
+        note=_PLANTED,
+    )
+
+
+def _looks(difference: Difference) -> str:
+    return shape_in_words(difference.shape, difference.differing_elements)
 
 
 def _controls(evidence: Evidence) -> frozenset[str]:
@@ -170,7 +246,7 @@ def explain_files(reference: Path, candidate: Path, *, element_type: str, shape:
     return Explanation(
         title=f"{candidate.name} differs from {reference.name}",
         facts=_extent(difference),
-        looks_like=shape_in_words(difference.shape),
+        looks_like=_looks(difference),
         meanings=[f"{kind}: {KINDS[kind]}" for kind in likely_kinds(difference)],
     )
 
@@ -185,12 +261,14 @@ def render_terminal(explanations: Sequence[Explanation], *, colour: bool, width:
     blocks: list[Group] = []
     for one in explanations:
         grid = Table.grid(padding=(0, 2, 0, 0))
-        for fact in [*one.facts, Fact(name="Looks like", value=one.looks_like)]:
+        looks = [Fact(name="Looks like", value=one.looks_like)] if one.looks_like else []
+        for fact in [*one.facts, *looks]:
             grid.add_row(Text(escape.plain(fact.name)), Text(escape.plain(fact.value), overflow="fold"))
         meanings = [Padding(Text(escape.plain(f"- {text}")), (0, 0, 0, 4)) for text in one.meanings]
         heading = Text(escape.plain(one.title), style="bold", overflow="fold")
         usual = [Text("  This usually means, likeliest first:")] if meanings else []
-        blocks.append(Group(heading, Padding(grid, (0, 0, 0, 2)), *usual, *meanings, Text("")))
+        note = [Padding(Text(escape.plain(one.note)), (0, 0, 0, 2))] if one.note else []
+        blocks.append(Group(heading, *note, Padding(grid, (0, 0, 0, 2)), *usual, *meanings, Text("")))
     return printed(*blocks, colour=colour, width=width)
 
 

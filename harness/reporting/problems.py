@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from harness.reporting.explain import phase_in_words, shape_in_words
-from harness.reporting.reading import UNKNOWN, at, items, mapping, text
+from harness.reporting.explain import blame_in_words, phase_in_words, shape_in_words
+from harness.reporting.reading import UNKNOWN, at, integer, items, mapping, text
 from harness.reporting.reasons import reason_sentence, witness_fault
 from harness.reporting.units import counted, number
 from harness.reporting.view import Problem
@@ -14,6 +14,12 @@ from harness.reporting.view import Problem
 _WORST_FIRST: Final = ("fail", "error", "inconclusive", "not_run")
 _QUIET: Final = ("pass", "excluded", "not_supported")
 _MOST: Final = 40
+_MOST_NAMED: Final = 8
+_LEFT_OUT: Final[Mapping[str, str]] = {
+    "not_supported": "not supported",
+    "not_run": "not run",
+    "excluded": "excluded by a rule of the scenario",
+}
 
 
 def problems(body: Mapping[str, object]) -> tuple[list[Problem], str]:
@@ -22,9 +28,26 @@ def problems(body: Mapping[str, object]) -> tuple[list[Problem], str]:
     order = sorted(range(len(found)), key=lambda index: (_rank(found[index].state), index))
     shown = [found[index] for index in order[:_MOST]]
     if not found:
-        return [], "Nothing failed, nothing is inconclusive, nothing was left out."
+        return [], _nothing_failed(body)
     cut = f"{number(len(found) - _MOST)} more are in the record; the worst stand here." if len(found) > _MOST else ""
     return shown, cut
+
+
+def _nothing_failed(body: Mapping[str, object]) -> str:
+    """Say that nothing failed, and name every cell that nothing was asked of."""
+    left_out = [
+        f"{word}: {_named([text(cell, 'id') for cell in items(body, 'cells') if text(cell, 'outcome') == state])}"
+        for state, word in _LEFT_OUT.items()
+        if any(text(cell, "outcome") == state for cell in items(body, "cells"))
+    ]
+    if not left_out:
+        return "Nothing failed, nothing is inconclusive, nothing was left out."
+    return f"Nothing failed and nothing is inconclusive of what ran. Not looked at: {'; '.join(left_out)}."
+
+
+def _named(cells: Sequence[str]) -> str:
+    more = f" and {number(len(cells) - _MOST_NAMED)} more" if len(cells) > _MOST_NAMED else ""
+    return f"{', '.join(cells[:_MOST_NAMED])}{more}"
 
 
 def _of_cell(cell: object) -> list[Problem]:
@@ -71,7 +94,9 @@ def _amount(value: object, unit: str) -> str:
 
 def _place(check: object) -> str:
     detail = mapping(check, "detail")
-    phase = f"{phase_in_words(text(detail, 'phase'))}" if "phase" in detail else ""
+    located = "part" in detail and "refusal" not in detail and text(check, "code").startswith("EXACT.")
+    told = blame_in_words if located else phase_in_words
+    phase = told(text(detail, "phase")) if "phase" in detail else ""
     if "witness" in detail and "how" in detail:
         return _witness_place(detail)
     pieces = [phase, *_detail_pieces(detail)]
@@ -99,7 +124,7 @@ def _detail_pieces(detail: Mapping[str, object]) -> Sequence[str]:
         pieces.append(f"row {text(detail, 'row')}, element {text(detail, 'element')}")
         pieces.append(f"{text(detail, 'reference_value')} expected, {text(detail, 'candidate_value')} found")
     if "shape" in detail:
-        pieces.append(shape_in_words(text(detail, "shape")))
+        pieces.append(shape_in_words(text(detail, "shape"), integer(detail, "differing_elements")))
     if "parts_differing" in detail:
         differing, compared = text(detail, "parts_differing"), text(detail, "parts_compared")
         pieces.append(f"{differing} of {compared} parts differ")

@@ -6,16 +6,19 @@ The terminal rendering colours a cell whose whole value is a known state word (`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from harness.reporting import escape
 from harness.reporting.words import MARKS, RICH_STYLES
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+_BESIDE: Final = 16
+"""Characters that each column beside one that is kept whole has at least."""
 
 Justify = Literal["left", "center", "right"]
 
@@ -40,8 +43,15 @@ class Table:
     rows: Sequence[Mapping[str, str | int]]
 
 
-def render_terminal(table: Table, *, colour: bool, width: int) -> str:
-    """Return the table as lines for people; without ``colour`` there is no escape sequence in it."""
+def render_terminal(table: Table, *, colour: bool, width: int, whole: Collection[str] = ()) -> str:
+    """Return the table as lines for people; without ``colour`` there is no escape sequence in it.
+
+    Args:
+        table: What to show.
+        colour: Whether states have colours.
+        width: Columns of characters.
+        whole: Keys of columns that are never broken into lines; the table grows wider than ``width`` if it must.
+    """
     from rich import box
     from rich.table import Table as RichTable
 
@@ -54,10 +64,16 @@ def render_terminal(table: Table, *, colour: bool, width: int) -> str:
         pad_edge=False,
     )
     for column in table.columns:
-        grid.add_column(escape.plain(column.header), justify=column.justify, overflow="fold")
+        least = _longest(table, column) if column.key in whole else None
+        width = max(width, (least or 0) + _BESIDE * (len(table.columns) - 1))
+        grid.add_column(escape.plain(column.header), justify=column.justify, overflow="fold", min_width=least)
     for row in table.rows:
         grid.add_row(*(_cell(row.get(column.key, "-")) for column in table.columns))
     return printed(grid, colour=colour, width=width)
+
+
+def _longest(table: Table, column: Column) -> int:
+    return max((len(escape.plain(row.get(column.key, "-"))) for row in table.rows), default=1)
 
 
 def render_json(table: Table) -> bytes:

@@ -68,8 +68,14 @@ class SchemaSet:
             raise UsageError(f"no schema {name[:80]!r}; there are: {known}") from None
 
     def is_valid(self, value: object, name: str) -> bool:
-        """Tell whether ``value`` fits the schema ``name``, by the fast validator alone."""
-        return self._fast_validator(name).is_valid(value)
+        """Tell whether ``value`` fits the schema ``name``, by the fast validator alone.
+
+        Text that is no Unicode (a lone surrogate) cannot stand in a document, so it fits nothing.
+        """
+        try:
+            return self._fast_validator(name).is_valid(value)
+        except UnicodeEncodeError:
+            return False
 
     def errors(self, value: object, name: str) -> list[str]:
         """Return what the explaining validator finds, most telling first, at most five lines."""

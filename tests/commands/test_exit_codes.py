@@ -73,14 +73,51 @@ def test_malformed_scenario_or_unknown_name(tmp_path: Path) -> None:
     assert statecert("run", "A01", "--target", "nothing", cwd=tmp_path).returncode == 4
 
 
-def test_a_folder_that_cannot_be_made_is_the_harness_s_trouble(tmp_path: Path) -> None:
+def test_a_file_where_a_folder_should_go_is_refused_before_any_work(good: Path, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file in the way")
+    folder = certificates(good)
 
-    done = toy_run(tmp_path)
+    for done in (
+        toy_run(tmp_path),
+        toy_run(tmp_path, "--out", "others", "--certify", "runs"),
+        statecert("report", folder, "--format", "md", "--out", "runs", cwd=tmp_path),
+    ):
+        assert done.returncode == 4
+        assert "runs is a file" in done.stderr
+        assert "Traceback" not in done.stderr
+    assert not (tmp_path / "others").exists()
 
-    assert done.returncode == 3
-    assert "runs" in done.stderr
-    assert "Traceback" not in done.stderr
+
+def test_a_bug_is_exit_3_with_one_line_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from harness.cli import main
+    from harness.reporting import site
+
+    def broken(*_: object, **__: object) -> object:
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr(site, "read_archive", broken)
+
+    assert main(["report", str(tmp_path)]) == 3
+    assert capsys.readouterr().err.startswith("statecert: internal error: ZeroDivisionError: by nothing\n")
+
+
+def test_what_the_engine_refuses_at_its_start_is_usage_and_leaves_no_run_folder(tmp_path: Path) -> None:
+    done = toy_run(tmp_path, "--option", "depht=3")
+
+    assert done.returncode == 4, done.stderr
+    assert "toy refuses" in done.stderr
+    assert not list(tmp_path.glob("runs/*"))
+
+
+def test_scenario_names_are_forgiving(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# Notes")
+
+    assert statecert("plan", "a01", cwd=tmp_path).returncode == 0
+    assert "did you mean A11?" in statecert("plan", "A011", cwd=tmp_path).stderr
+    assert "--scenarios" in statecert("plan", tmp_path, cwd=tmp_path).stderr
+    assert "README.md is no scenario" in statecert("plan", "README.md", cwd=tmp_path).stderr
 
 
 def test_plan(tmp_path: Path) -> None:
@@ -186,13 +223,36 @@ def test_report(good: Path, tmp_path: Path) -> None:
     assert statecert("report", folder, cwd=tmp_path).returncode == 0
     assert statecert("report", folder, "--format", "md", "--out", "pages", cwd=tmp_path).returncode == 0
     assert statecert("report", folder, "--format", "md", "--out", "pages", "--check", cwd=tmp_path).returncode == 0
+    assert statecert("report", folder, "--out", "pages", "--check", cwd=tmp_path).returncode == 0
+    assert statecert("report", folder, "--out", "pages", cwd=tmp_path).returncode == 4
+    assert statecert("report", folder, "--format", "html", "--check", cwd=tmp_path).returncode == 4
     (tmp_path / "pages" / "README.md").write_text("by hand")
-    assert statecert("report", folder, "--format", "md", "--out", "pages", "--check", cwd=tmp_path).returncode == 1
+    assert statecert("report", folder, "--out", "pages", "--check", cwd=tmp_path).returncode == 1
     certificate = next(folder.glob("A90/*/*/*.json"))
     certificate.write_bytes(certificate.read_bytes()[:-20])
     assert statecert("report", folder, cwd=tmp_path).returncode == 2
     (tmp_path / "empty").mkdir()
     assert statecert("report", "empty", cwd=tmp_path).returncode == 5
+
+
+def test_report_touches_only_pages_that_it_made(good: Path, tmp_path: Path) -> None:
+    folder = copied(good, tmp_path)
+    pages = tmp_path / "pages"
+    write = ("report", folder, "--format", "md", "--out", pages)
+    assert statecert(*write, cwd=tmp_path).returncode == 0
+    made = next(pages.rglob("A90/**/*.md"))
+    (pages / "old.md").write_bytes(made.read_bytes())
+    (pages / "notes.md").write_text("# Mine\n")
+
+    assert statecert(*write, cwd=tmp_path).returncode == 0
+
+    assert not (pages / "old.md").exists()
+    assert (pages / "notes.md").read_text() == "# Mine\n"
+    made.write_text("# Mine too\n")
+    refused = statecert(*write, cwd=tmp_path)
+    assert refused.returncode == 4
+    assert made.name in refused.stderr
+    assert made.read_text() == "# Mine too\n"
 
 
 def test_explain(good: Path, tmp_path: Path) -> None:
@@ -201,6 +261,23 @@ def test_explain(good: Path, tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "layer1.k" in done.stdout or "layer0.recurrent" in done.stdout
     assert statecert("explain", evidence(good), "--check", "no-such", cwd=tmp_path).returncode == 5
+    assert "evidence" in statecert("explain", evidence(good).parent.parent, cwd=tmp_path).stderr
+    certificate = next(certificates(good).glob("A90/*/*/*.json"))
+    assert "is no evidence file" in statecert("judge", certificate, cwd=tmp_path).stderr
+
+
+def test_explain_of_two_files(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(bytes(8))
+    (tmp_path / "b.bin").write_bytes(bytes(7) + b"\x01")
+    words = ("explain", "--files", "a.bin", "b.bin")
+
+    assert statecert(*words, cwd=tmp_path).returncode == 0
+    assert statecert(*words, "--type", "f32", cwd=tmp_path).returncode == 0
+    unknown = statecert(*words, "--type", "f33", cwd=tmp_path)
+    assert unknown.returncode == 4
+    assert "bf16" in unknown.stderr
+    assert statecert(*words, "--type", "f32", "--shape", "3", cwd=tmp_path).returncode == 4
+    assert statecert("explain", "--files", "a.bin", "none.bin", cwd=tmp_path).returncode == 4
 
 
 def test_doctor(tmp_path: Path) -> None:

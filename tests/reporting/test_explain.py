@@ -68,6 +68,32 @@ def test_a_place_names_part_row_element_both_values_and_how_many_more() -> None:
     )
 
 
+def test_a_difference_of_one_element_is_not_said_to_be_in_many_places() -> None:
+    assert "many" not in explain.place_in_words(located(shape="scattered"))
+    assert "one element differs" in explain.place_in_words(located(shape="scattered"))
+    assert "elements differ" in explain.place_in_words(located(shape="scattered", differing_elements=7))
+
+
+def test_a_check_without_a_place_is_told_with_what_was_seen_and_demanded() -> None:
+    check = {
+        "id": "reused",
+        "outcome": "fail",
+        "observed": 256,
+        "limit": 384,
+        "unit": "tokens",
+        "reason": "other_count",
+    }
+    body = {"cells": [{"id": "A01[x=1]", "checks": [check, {**check, "id": "good", "outcome": "pass"}]}]}
+
+    (found,) = explain.explain_checks(body)
+
+    shown = explain.render_terminal([found], colour=False)
+    assert "256 tokens" in shown
+    assert "384 tokens" in shown
+    assert "The count is not within its limit." in shown
+    assert explain.explain_checks(body, cell="other") == []
+
+
 @pytest.mark.parametrize(
     ("shape", "words"),
     [
@@ -112,9 +138,12 @@ def test_a_planted_difference_is_not_blamed_on_the_engine() -> None:
 
     found = explain.explain_evidence(replace(run, header=replace(run.header, procedure=checks)))
 
-    assert found[0].meanings == [
-        "Nothing is wrong: this check is a control, its corruption was planted and had to be seen."
-    ]
+    assert found[0].note == "Nothing is wrong: this check is a control, its corruption was planted and had to be seen."
+    assert found[0].meanings == []
+    shown = explain.render_terminal(found, colour=False)
+    assert shown.splitlines()[1].strip().startswith("Nothing is wrong")
+    assert "restore itself is wrong" not in shown
+    assert "differs" not in shown.splitlines()[0]
 
 
 def test_terminal_and_json_say_the_same() -> None:

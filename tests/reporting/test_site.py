@@ -8,6 +8,7 @@ from harness.deriving.changes import differs, dropped_cells
 from harness.errors import InvalidDocumentError, NothingToDoError, UsageError
 from harness.model.certificate import Certificate, Event
 from harness.model.values import ReasonCode, Sha256
+from harness.reporting.markdown import GENERATED
 from harness.reporting.site import find_certificate, out_of_date, read_archive, render_all, render_site
 from harness.wire import canonical
 from harness.wire.certificate_doc import format_certificate
@@ -75,7 +76,8 @@ def test_a_committed_tree_is_compared_byte_by_byte(folder: Path, tmp_path: Path)
     assert out_of_date(reports, made) == []
 
     (reports / PAGE).write_bytes(made[PAGE] + b"\n")
-    (reports / "old.md").write_bytes(b"")
+    (reports / "old.md").write_bytes(f"{GENERATED}\n".encode())
+    (reports / "by-hand.md").write_bytes(b"# Mine\n")
     (reports / "README.md").unlink()
 
     assert out_of_date(reports, made) == [

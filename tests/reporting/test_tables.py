@@ -46,6 +46,14 @@ def test_lines_stay_within_the_width() -> None:
     assert max(map(len, render_terminal(made, colour=False, width=80).splitlines())) <= 80
 
 
+def test_a_column_that_is_kept_whole_makes_the_table_wider() -> None:
+    name = "A01[" + "x" * 120 + "]"
+
+    shown = render_terminal(table({"id": name, "parts": 1, "outcome": "pass"}), colour=False, width=80, whole=("id",))
+
+    assert name in shown
+
+
 def test_a_hostile_value_changes_nothing_but_its_cell() -> None:
     made = table({"id": "\r::stop-commands::x\x1b[2J\u202e[red]##[error]", "parts": 1, "outcome": "pass"})
 
