@@ -35,20 +35,22 @@ def main(reader: int, writer: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(ValueError, OSError, AttributeError):
         faulthandler.enable()
-    _leave_with_parent(reader)
+    asked = threading.Event()
+    _leave_with_parent(reader, asked)
     channel = Channel(reader, writer)
     server = Server()
     with contextlib.suppress(ChannelClosedError):
-        while _serve_one(channel, server):
+        while _serve_one(channel, server, asked):
             pass
     _leave(0)
 
 
-def _serve_one(channel: Channel, server: Server) -> bool:
+def _serve_one(channel: Channel, server: Server, asked: threading.Event) -> bool:
     message = channel.receive()
     began = time.perf_counter_ns()
     number = message.body.get("id")
     if message.body.get("op") == "quit":
+        asked.set()  # the parent closes its end as soon as it has the answer: that is no orphan's end
         channel.send({"id": number, "ok": {}})
         return False
     try:
@@ -97,15 +99,15 @@ def _log(error: Exception) -> None:
     sys.stderr.flush()
 
 
-def _leave_with_parent(reader: int) -> None:
-    """End this process as soon as the parent's end of the request pipe is closed."""
+def _leave_with_parent(reader: int, asked: threading.Event) -> None:
+    """End this process as soon as the parent's end of the request pipe is closed; in good order if it was asked to."""
 
     def watch() -> None:
         poll = select.poll()
         poll.register(reader, 0)  # reports a hang-up only
         with contextlib.suppress(OSError):
             poll.poll()
-            _leave(_ORPHANED)
+            _leave(0 if asked.is_set() else _ORPHANED)
 
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
 

@@ -8,7 +8,8 @@ What was done so that a child's digests can be believed is counted per child (:c
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -22,7 +23,7 @@ from harness.engines.client import Look, RemoteEngine, RemoteSession, number
 from harness.engines.interface import Options
 from harness.engines.process import ChildProcess, Limits
 from harness.engines.spool import SpoolBudget
-from harness.errors import ProtocolError, UsageError
+from harness.errors import EngineError, ProtocolError, UsageError
 from harness.model.evidence import Trust
 from harness.model.target import PathSet, Target, TargetFacts
 from harness.model.values import Capability, Observability, Sha256
@@ -34,6 +35,12 @@ BEST: Final = "best"
 """Device name that stands for the first one that is there."""
 UNKNOWN: Final = "unknown"
 _NO_DIGEST: Final = Sha256("0" * 64)
+IGNORED: Final = "option_ignored"
+"""First word of the error where an engine has another option than it was opened with."""
+CHANGED: Final = "subject_changed"
+"""First word of the error where an engine is another one than the run began with."""
+_DISK: Final = "disk"
+"""Option that holds a folder of one arm; no part of who an engine is."""
 _EVERY: Final = 16
 _SHIPPED_AT_MOST: Final = 64 * 1024 * 1024
 
@@ -51,6 +58,16 @@ class HostOptions:
     """Of the sample of parts that are shipped and hashed again."""
     known_answers: Sequence[KnownAnswer] = KNOWN_ANSWERS
     """Buffers that a child must hash rightly before it is used."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Subject:
+    """What a child says of the engine with the target's own options; every child of a target must say the same."""
+
+    identity: Mapping[str, object]
+    path_sets: Sequence[Sequence[object]]
+    capabilities: frozenset[Capability]
+    device: str
 
 
 class EngineHost:
@@ -77,6 +94,9 @@ class EngineHost:
         self._absent = ""
         self._grade = Observability.TOKENS
         self._declared: Mapping[str, Sequence[str]] = {}
+        self._lost: EngineError | None = None
+        self._first: _Subject | None = None
+        self._models: dict[frozenset[tuple[str, str]], str] = {}
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -139,28 +159,31 @@ class EngineHost:
         self.ensure()
         if self._absent:
             return self._remember(self._absent_facts())
-        answer = self._ask("open_engine", {"options": self.engine_options({})})
-        identity = _identity(answer)
+        engine, identity = self._opened({})
         self._declared = _patterns(identity["path_sets"])
-        sets = self._ask("subject", {"path_sets": identity["path_sets"]})
-        RemoteEngine(self._ask, number(answer, "engine")).close()
-        return self._remember(self._facts(identity, sets))
+        self._first = self._subject(identity)
+        engine.close()
+        return self._remember(self._facts(identity, self._first.path_sets))
 
     def ensure(self) -> None:
         """Start a child if none is alive.
 
         Raises:
-            EngineError: It did not start, or hashed wrongly.
+            EngineError: It did not start, hashed wrongly, or is not the subject that the first one was
+                (``subject_changed``); or the one before it ended unasked, and nobody was told of it yet.
         """
         if self.alive:
             return
-        self.discard()
+        lost = self.take_lost()
+        if lost is not None:
+            raise lost
         self._children += 1
         self._child = ChildProcess(self._folder / f"child-{self._children}.log")
         try:
             self._prove_hashing()
             self._load = self._ask("load", {"adapter": self.target.adapter, "group": self.target.group}).body
             self._choose_device()
+            self._require_same_subject()
             self._tell_spool()
         except BaseException:
             self.discard()
@@ -172,14 +195,22 @@ class EngineHost:
             return
         child, self._child = self._child, None
         child.close()
+        self._lost = self._lost or child.lost
         self._note_trust()
         self._counts = [0, 0, 0]
+
+    def take_lost(self) -> EngineError | None:
+        """Return how a child ended unasked, or badly when asked, that no operation has told of; None: none did."""
+        if self._child is not None and not self._child.alive:
+            self.discard()
+        lost, self._lost = self._lost, None
+        return lost
 
     def restart(self, *, kill: bool = False) -> None:
         """End the child, in good order or by killing it, and start another one.
 
         Raises:
-            EngineError: The new one did not start, or hashed wrongly.
+            EngineError: The old one did not end in good order, or as :meth:`ensure`.
         """
         if kill and self._child is not None:
             self._child.kill()
@@ -188,7 +219,9 @@ class EngineHost:
 
     def rival(self, folder: Path) -> EngineHost:
         """Return another host of the same target, with a child of its own and without a spool."""
-        return EngineHost(self.target, folder, self.options)
+        other = EngineHost(self.target, folder, self.options)
+        other._first, other._models = self._first, self._models
+        return other
 
     def settle(self) -> None:
         """Note what was done for trust so far, and leave the child running for the next plan."""
@@ -222,11 +255,11 @@ class EngineHost:
         """Open an engine; ``options`` win over the target's.
 
         Raises:
-            EngineError: As :meth:`ChildProcess.ask`.
+            EngineError: As :meth:`ChildProcess.ask` and :meth:`ensure`; or the engine says that it has another
+                option than it was given (``option_ignored``), or is not the one that was started (``subject_changed``).
         """
         self.ensure()
-        answer = self._ask("open_engine", {"options": self.engine_options(options)})
-        return RemoteEngine(self._ask, number(answer, "engine"))
+        return self._opened(options)[0]
 
     def look(self, session: RemoteSession, *, spool: bool = False) -> Look:
         """Look at a session, and hash a seeded sample of its parts again on this side.
@@ -252,13 +285,18 @@ class EngineHost:
         """Keep reference bytes in ``folder`` from here on, also in children to come."""
         self._spool = folder
         if self.alive:
-            self._tell_spool()
+            with self._noting():
+                self._tell_spool()
 
     def close_spool(self) -> None:
-        """Stop keeping bytes; the folder is the caller's to remove."""
+        """Stop keeping bytes; the folder is the caller's to remove.
+
+        A child that does not answer is let go of; :meth:`take_lost` tells.
+        """
         self._spool = None
         if self.alive:
-            self._ask("spool", {"folder": "", "memory": 0, "disk": 0})
+            with self._noting():
+                self._ask("spool", {"folder": "", "memory": 0, "disk": 0})
 
     def times(self) -> Mapping[str, int]:
         """Return where the time of the present child went so far (``forward_ns``, ``look_ns``, …)."""
@@ -275,6 +313,60 @@ class EngineHost:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Let go of a child that fails between arms, and leave the error for whoever asks next."""
+        try:
+            yield
+        except EngineError as error:
+            self._lost = self._lost or error
+            self.discard()
+
+    def _opened(self, options: Options) -> tuple[RemoteEngine, Mapping[str, object]]:
+        """Open an engine and hold what it says of itself to what it was given."""
+        asked = self.engine_options(options)
+        answer = self._ask("open_engine", {"options": asked})
+        engine, identity = RemoteEngine(self._ask, number(answer, "engine")), _identity(answer)
+        fault = _ignored(asked, _plain(identity["facts"])) or self._changed(asked, identity)
+        if fault:
+            with suppress(EngineError):
+                engine.close()
+            raise EngineError(fault)
+        return engine, identity
+
+    def _changed(self, asked: Options, identity: Mapping[str, object]) -> str:
+        """Say what an engine has otherwise than the one that was started, or than an earlier one of equal options."""
+        if self._first is not None:
+            for name in ("engine", "version"):
+                if identity[name] != self._first.identity[name]:
+                    return f"{CHANGED}: {name} {identity[name]!r}; it was {self._first.identity[name]!r}"
+        given = frozenset((name, repr(value)) for name, value in asked.items() if name != _DISK)
+        digest = str(identity["model_digest"])
+        if self._models.setdefault(given, digest) != digest:
+            return f"{CHANGED}: another model than an engine with the same options had"
+        return ""
+
+    def _subject(self, identity: Mapping[str, object]) -> _Subject:
+        told = self._ask("subject", {"path_sets": identity["path_sets"]}).body.get("path_sets")
+        return _Subject(
+            identity={name: fact for name, fact in identity.items() if name != "device"},
+            path_sets=told if isinstance(told, list) else [],
+            capabilities=self.capabilities,
+            device=self._device,
+        )
+
+    def _require_same_subject(self) -> None:
+        """Ask a new child who it is, and compare with what the first one said."""
+        if self._first is None:
+            return
+        if self._device != self._first.device:
+            raise EngineError(f"{CHANGED}: the device is {self._device!r}; it was {self._first.device!r}")
+        engine, identity = self._opened({})
+        again = self._subject(identity)
+        engine.close()
+        if again != self._first:
+            raise EngineError(f"{CHANGED}: a new child is another subject than the first one was")
 
     def _ask(self, operation: str, fields: Mapping[str, object], frames: Sequence[Buffer] = ()) -> Message:
         if self._child is None:
@@ -317,11 +409,9 @@ class EngineHost:
         self._grade = facts.observability
         return facts
 
-    def _facts(self, identity: Mapping[str, object], sets: Message) -> TargetFacts:
-        told = sets.body.get("path_sets")
+    def _facts(self, identity: Mapping[str, object], told: Sequence[Sequence[object]]) -> TargetFacts:
         path_sets = [
-            PathSet(name=str(name), digest=Sha256(str(digest)), files=int(str(files)))
-            for name, digest, files in (told if isinstance(told, list) else ())
+            PathSet(name=str(name), digest=Sha256(str(digest)), files=int(str(files))) for name, digest, files in told
         ]
         return TargetFacts(
             engine=str(identity["engine"]),
@@ -360,6 +450,15 @@ def _identity(answer: Message) -> Mapping[str, object]:
     if identity["observability"] not in frozenset(Observability):
         raise ProtocolError(f"found the observability {identity['observability']!r}")
     return identity
+
+
+def _ignored(asked: Options, facts: Mapping[str, str | int | bool]) -> str:
+    """Say which option an engine was given and has not; empty: none that it tells of."""
+    for name, value in asked.items():
+        fact = facts.get(name, value)
+        if fact != value and str(fact) != str(value):
+            return f"{IGNORED}: {name} is {fact!r} after {value!r} was asked for"
+    return ""
 
 
 def _plain(facts: object) -> Mapping[str, str | int | bool]:

@@ -73,6 +73,7 @@ class ChildProcess:
             os.close(from_child)
         self._channel = Channel(to_parent, from_parent)
         self._asked = 0
+        self._killed = self._told = self._quit = False
 
     @property
     def pid(self) -> int:
@@ -117,9 +118,18 @@ class ChildProcess:
             self.kill()  # Ctrl-C in the middle of an operation: the next answer would be to this one
             raise
 
+    @property
+    def lost(self) -> EngineError | None:
+        """How the process ended without being asked, or otherwise than asked, where no operation has told it yet."""
+        status = self._process.poll()
+        if status is None or self._killed or self._told or (self._quit and status == 0):
+            return None
+        return _error_of(status)
+
     def kill(self) -> None:
         """End the process by its id, at once, and wait for it."""
         if self.alive:
+            self._killed = True
             self._process.kill()
         self._process.wait()
         self._channel.close()
@@ -127,6 +137,7 @@ class ChildProcess:
     def close(self) -> None:
         """Ask the process to end; kill it if it does not."""
         if self.alive:
+            self._quit = True
             with contextlib.suppress(ChannelClosedError, TimeoutError, ProtocolError):
                 self._channel.send({"op": "quit", "id": 0}, seconds=_GRACE_SECONDS)
                 self._channel.receive(seconds=_GRACE_SECONDS)
@@ -153,9 +164,14 @@ class ChildProcess:
             self.kill()
             return ProtocolError("the child closed its pipe and went on; it was ended")
         self._channel.close()
-        if status == -signal.SIGKILL:
-            return OutOfMemoryError("SIGKILL: the child was killed from outside, as the system does without memory")
-        return EngineCrashedError(f"the child ended ({ended_by(status)})", status=status)
+        self._told = True
+        return _error_of(status)
+
+
+def _error_of(status: int) -> EngineError:
+    if status == -signal.SIGKILL:
+        return OutOfMemoryError("SIGKILL: the child was killed from outside, as the system does without memory")
+    return EngineCrashedError(f"the child ended ({ended_by(status)})", status=status)
 
 
 def ended_by(status: int) -> str:

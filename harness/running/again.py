@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.engines.client import RemoteSession
-from harness.model.evidence import Observation
+from harness.model.evidence import Crash, Observation, Trust
 from harness.running.arms import CellState
 from harness.running.comparing import Comparisons, Seen
 from harness.running.locating import Locator, Missing
@@ -14,10 +14,12 @@ from harness.running.walking import run_arm
 
 
 class _Unseen(Recorder):
-    """Writes nothing: what the second run shows was written by the first."""
+    """Writes only what breaks, and trust: what else the second run shows was written by the first."""
 
     def write(self, observation: Observation) -> None:
-        """Drop an observation."""
+        """Drop an observation unless it is a crash or of trust."""
+        if isinstance(observation, (Crash, Trust)):
+            super().write(observation)
 
 
 class _Waits(Locator):

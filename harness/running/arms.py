@@ -61,6 +61,8 @@ class CellState:
     """Store observations by arm and label; budgets refer to them."""
     decoded: dict[tuple[str, str], Sequence[int]] = field(default_factory=dict)
     """Tokens by arm and label; stop tokens refer to them."""
+    last: tuple[Arm, int] | None = None
+    """The arm that was run last, and which of its runs it was."""
     begun: bool = False
     """Whether an arm has begun, so that the cell can end only by going through all of them."""
 

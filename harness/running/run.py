@@ -21,7 +21,7 @@ from harness.running.clock import Clock, RealClock
 from harness.running.comparing import Comparisons
 from harness.running.locating import Locator
 from harness.running.recording import Progress, Recorder, Writer
-from harness.running.walking import run_arm, write_trust
+from harness.running.walking import run_arm, write_lost, write_trust
 
 ABSENT: Final = "device_absent"
 """Reason of a cell whose device is not there."""
@@ -54,6 +54,7 @@ class OpenRun:
         self._host = host
         self._recorder = Recorder(writer, clock or RealClock(), progress)
         self._folder = folder
+        self._last: CellState | None = None
 
     def run(self, cell: CellPlan) -> None:
         """Run one cell; what breaks is written down.
@@ -67,14 +68,17 @@ class OpenRun:
         elif missing:
             _event(self._recorder, cell, "not_supported", missing[0])
         else:
-            _run_cell(cell, self._host, self._recorder, self._folder)
+            self._last = _cell_state(cell, self._host, self._recorder, self._folder)
+            _run_cell(cell, self._last)
 
     def leave_out(self, cell: CellPlan, reason: str) -> None:
         """Write down that a cell is not run, and why."""
         _event(self._recorder, cell, "not_run", reason)
 
     def close(self, *, interrupted: bool = False) -> None:
-        """Write what was done for trust, and the end record."""
+        """Write what was done for trust, and the end record; a child that is gone by now is the last cell's crash."""
+        if self._last is not None:
+            write_lost(self._last)
         self._host.settle()
         write_trust(self._host, self._recorder)
         self._recorder.close(interrupted=interrupted)
@@ -113,19 +117,23 @@ def run_plan(plan: Plan, run: OpenRun) -> bool:
     return interrupted
 
 
-def _run_cell(cell: CellPlan, host: EngineHost, recorder: Recorder, folder: Path) -> None:
+def _cell_state(cell: CellPlan, host: EngineHost, recorder: Recorder, folder: Path) -> CellState:
     plan = for_target(cell, host.capabilities)
     comparisons = Comparisons(plan)
     locator = Locator(plan.id, comparisons, recorder)
-    state = CellState(plan=plan, host=host, folder=folder, recorder=recorder, comparisons=comparisons, locator=locator)
-    spool = folder / "spool"
+    return CellState(plan=plan, host=host, folder=folder, recorder=recorder, comparisons=comparisons, locator=locator)
+
+
+def _run_cell(cell: CellPlan, state: CellState) -> None:
+    spool = state.folder / "spool"
     try:
-        host.open_spool(spool)
+        state.host.open_spool(spool)
         ended = _run_arms(state)
     finally:
-        host.close_spool()
+        state.host.close_spool()
         remove(spool)
-    _event(recorder, cell, *ended)
+    write_lost(state)
+    _event(state.recorder, cell, *ended)
 
 
 def _run_arms(state: CellState) -> tuple[str, str]:

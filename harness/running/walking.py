@@ -35,6 +35,7 @@ def run_arm(state: CellState, arm: Arm, rep: int) -> bool:
 
 def _run_arm(state: CellState, arm: Arm, rep: int, disks: Disks) -> bool:
     options = {**state.plan.engine, **arm.engine}
+    state.last = arm, rep
     try:
         engine = state.host.open_engine(disks.placed(options))
     except RefusedError as error:
@@ -46,6 +47,7 @@ def _run_arm(state: CellState, arm: Arm, rep: int, disks: Disks) -> bool:
     except EngineError as error:
         state.begin()
         _crashed(state, arm, rep, arm.steps[0].label, error)
+        write_lost(state)
         return True
     state.begin()
     run = ArmRun(cell=state, arm=arm, rep=rep, opened=engine, options=options, disks=disks)
@@ -75,12 +77,22 @@ def _walk(run: ArmRun) -> None:
 
 def _close(run: ArmRun) -> None:
     """Close the engine of an arm, if its child still lives; an error then is one of the arm's last step."""
-    if run.opened is None or not run.cell.host.alive:
+    if run.opened is not None and run.cell.host.alive:
+        try:
+            run.opened.close()
+        except EngineError as error:
+            _crashed(run.cell, run.arm, run.rep, run.arm.steps[-1].label, error)
+    write_lost(run.cell)
+
+
+def write_lost(state: CellState) -> None:
+    """Write down that a child ended unasked, or badly when asked: it is the last arm's, at its last step."""
+    if state.last is None:
         return
-    try:
-        run.opened.close()
-    except EngineError as error:
-        _crashed(run.cell, run.arm, run.rep, run.arm.steps[-1].label, error)
+    lost = state.host.take_lost()
+    if lost is not None:
+        arm, rep = state.last
+        _write_crash(state, arm, rep, arm.steps[-1].label, lost)
 
 
 def _crashed(state: CellState, arm: Arm, rep: int, label: str, error: EngineError) -> None:
@@ -88,6 +100,10 @@ def _crashed(state: CellState, arm: Arm, rep: int, label: str, error: EngineErro
     if lost_child(error):
         state.host.discard()
         write_trust(state.host, state.recorder)
+    _write_crash(state, arm, rep, label, error)
+
+
+def _write_crash(state: CellState, arm: Arm, rep: int, label: str, error: EngineError) -> None:
     state.recorder.write(
         Crash(
             cell=state.plan.id,

@@ -13,6 +13,7 @@ import hashlib
 import os
 import signal
 import struct
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -150,14 +151,19 @@ class ToyEngine:
             _MISDEEDS[str(self.options["misbehave"])]()
 
     def identity(self) -> Identity:
+        ignores = self.options["fault"] == "ignored_option"
         return Identity(
             engine="toy",
-            version="1",
+            version=os.environ.get("TOY_VERSION", "1"),
             model=str(self.options["preset"]),
             model_digest=hashlib.sha256(b"toy").hexdigest(),
             hw_class="cpu-toy",
             observability=Observability.PARTS,
-            facts={"chunk": self.options["chunk"], "logits_type": "f32"},
+            facts={
+                "chunk": self.options["chunk"],
+                "max_seq_len": 4096 if ignores else self.options["max_seq_len"],
+                "logits_type": "f32",
+            },
             device={"name": "toy"},
             path_sets={"engine": ["harness.engines:interface.py"]},
         )
@@ -530,6 +536,11 @@ def _write_to_pipe() -> None:
             continue
 
 
+def _later(deed: Callable[[], object]) -> Callable[[], object]:
+    """Answer first; do it a moment later, when nobody asks for anything."""
+    return lambda: threading.Timer(0.05, deed).start()
+
+
 def _wrong_access() -> None:
     ctypes.string_at(0)
 
@@ -543,6 +554,8 @@ _MISDEEDS: Mapping[str, Callable[[], object]] = {
     "exit": lambda: os._exit(7),
     "abort": os.abort,
     "segv": _wrong_access,
+    "abort_later": _later(os.abort),
+    "leave_later": _later(lambda: os._exit(0)),
     "hang": lambda: time.sleep(60),
     "memory": _ask_for_too_much,
     "kill": _kill_hard,

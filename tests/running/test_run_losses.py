@@ -1,0 +1,155 @@
+"""Children that end when nobody asks them, options that are ignored, subjects that change: never a pass."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from harness.deriving.body import derive_body
+from harness.engines.host import EngineHost
+from harness.errors import EngineCrashedError, EngineError
+from harness.model.evidence import CellEvent, Crash, Evidence, Observation, Turn
+from tests.fakes.toy_support import (
+    COLD,
+    EXACT,
+    FLIPPED,
+    SEEN,
+    WARM,
+    run_toy,
+    toy_host,
+    toy_plan,
+    toy_procedure,
+    toy_target,
+)
+
+CHECKS = [EXACT, SEEN]
+
+
+def _crashes(evidence: Evidence) -> Sequence[tuple[str, str]]:
+    return [(one.arm, one.detail) for one in evidence.observations if isinstance(one, Crash)]
+
+
+def _outcomes(evidence: Evidence) -> Sequence[str]:
+    cells = derive_body(evidence)["cells"]
+    assert isinstance(cells, list)
+    return [cell["outcome"] for cell in cells]
+
+
+@pytest.mark.parametrize(("how", "detail"), [("abort_later", "SIGABRT"), ("leave_later", "exit_0")])
+@pytest.mark.parametrize("event", ["begin", "end"])
+def test_a_child_that_ends_after_its_last_arm_is_a_crash(tmp_path: Path, how: str, detail: str, event: str) -> None:
+    dying = {**FLIPPED, "engine": {"misbehave": how, "during": "close"}}
+    plan = toy_plan(toy_procedure([COLD, WARM, dying], CHECKS, axes={"turn": ["a", "b"]}))
+
+    def wait(observation: Observation) -> None:
+        if isinstance(observation, CellEvent) and observation.event == event:
+            time.sleep(0.3)
+
+    with toy_host(tmp_path) as host:
+        evidence = run_toy(host, plan, tmp_path, progress=wait)
+
+    assert detail in [found for _, found in _crashes(evidence)]
+    assert "error" in _outcomes(evidence)
+    if event == "end":
+        assert _outcomes(evidence)[-1] == "error"
+
+
+def test_a_child_that_ends_between_two_arms_is_a_crash_of_one_of_them(tmp_path: Path) -> None:
+    dying = {**COLD, "engine": {"misbehave": "abort_later", "during": "close"}}
+    with toy_host(tmp_path) as host:
+        evidence = run_toy(host, toy_plan(toy_procedure([dying, WARM, FLIPPED], CHECKS)), tmp_path)
+
+    assert "SIGABRT" in [detail for _, detail in _crashes(evidence)]
+    assert _outcomes(evidence) == ["error"]
+
+
+def test_a_child_that_ended_unasked_is_told_once_and_then_replaced(tmp_path: Path) -> None:
+    with toy_host(tmp_path) as host:
+        _end(host)
+        with pytest.raises(EngineCrashedError) as caught:
+            host.open_engine({})
+        host.open_engine({}).close()
+        _end(host)
+        with pytest.raises(EngineCrashedError):
+            host.restart(kill=True)
+        host.restart(kill=True)
+        host.restart()
+
+        assert caught.value.status == -signal.SIGTERM
+        assert host.take_lost() is None
+
+
+def test_a_dead_child_does_not_throw_when_the_spool_is_opened_or_closed(tmp_path: Path) -> None:
+    with toy_host(tmp_path) as host:
+        for opening in (True, False):
+            host.ensure()
+            assert host.pid is not None
+            os.kill(host.pid, signal.SIGTERM)
+            if opening:
+                host.open_spool(tmp_path / "spool")
+            else:
+                host.close_spool()
+            time.sleep(0.2)
+
+            assert isinstance(host.take_lost(), EngineCrashedError)
+
+
+def test_an_option_that_is_taken_and_ignored_is_an_error_of_every_arm(tmp_path: Path) -> None:
+    plan = toy_plan(toy_procedure([COLD, WARM, FLIPPED], CHECKS, engine={"max_seq_len": 1000}))
+    with toy_host(tmp_path, toy_target(fault="ignored_option")) as host:
+        evidence = run_toy(host, plan, tmp_path)
+
+    assert set(_crashes(evidence)) == {(arm, "option_ignored") for arm in ("cold", "warm", "flipped")}
+    assert _outcomes(evidence) == ["error"]
+
+
+def test_a_subject_that_changes_before_its_child_is_replaced_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = [
+        {"run": {"prompt": "A", "as": "first"}},
+        {"restart": {"how": "stop", "as": "new"}},
+        {"run": {"prompt": "A", "decode": 4, "as": "again"}},
+    ]
+    restarted = {**WARM, "steps": steps}
+    plan = toy_plan(toy_procedure([COLD, restarted, FLIPPED], CHECKS))
+
+    def change(observation: Observation) -> None:
+        if isinstance(observation, Turn) and observation.arm == "warm":
+            monkeypatch.setenv("TOY_VERSION", "2")
+
+    with toy_host(tmp_path) as host:
+        evidence = run_toy(host, plan, tmp_path, progress=change)
+
+    assert ("warm", "subject_changed") in _crashes(evidence)
+    assert _outcomes(evidence) == ["error"]
+
+
+def test_a_child_of_the_same_subject_goes_on(tmp_path: Path) -> None:
+    with toy_host(tmp_path) as host:
+        host.start()
+        host.restart()
+        host.open_engine({}).close()
+        os.environ["TOY_VERSION"] = "2"
+        try:
+            with pytest.raises(EngineError, match="subject_changed"):
+                host.restart()
+            with pytest.raises(EngineError, match="subject_changed"):
+                host.open_engine({})
+        finally:
+            del os.environ["TOY_VERSION"]
+
+
+def _end(host: EngineHost) -> None:
+    """End the present child from outside, as an accident would."""
+    host.ensure()
+    assert host.pid is not None
+    os.kill(host.pid, signal.SIGTERM)
+    deadline = time.monotonic() + 5
+    while host.alive and time.monotonic() < deadline:
+        time.sleep(0.01)
