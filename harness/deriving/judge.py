@@ -15,7 +15,7 @@ from harness.deriving.support import NO_CONTROL, capabilities_missing, for_targe
 from harness.deriving.view import CellView, cell_view
 from harness.errors import InvalidDocumentError, UsageError
 from harness.model.decision import CellDecision, Decision
-from harness.model.evidence import CellEvent, Evidence, Header, Observation, PartTable, Trust
+from harness.model.evidence import CellEvent, Difference, Evidence, Header, Observation, PartTable, Trust
 from harness.model.noun import dataclass
 from harness.model.scenario import CellPlan, Plan
 from harness.model.values import CellId, Observability, Outcome, Sha256
@@ -42,6 +42,7 @@ def judge(evidence: Evidence, where: str = "evidence") -> Judged:
     """
     if evidence.end is None:
         raise InvalidDocumentError("was cut off: there is no end record", where=where)
+    _require_times(evidence.observations, evidence.end.elapsed_ns, where)
     header = evidence.header
     plan = plan_of(header, where)
     sorted_out = _by_cell(evidence, plan, where)
@@ -98,6 +99,17 @@ def trust_faults(trust: Sequence[Trust], *, needed: bool) -> tuple[str, ...]:
     if len({one.child for one in trust}) != len(trust):
         faults.append("child_twice")
     return tuple(faults)
+
+
+def _require_times(observations: Sequence[Observation], elapsed_ns: int, where: str) -> None:
+    """Observations lie in the order in which they were made, within the run; a time of 0 was not taken."""
+    before = 0
+    for number, one in enumerate(observations, start=2):
+        now = 0 if isinstance(one, (PartTable, Trust, Difference)) else one.t_ns
+        if now and not before <= now <= elapsed_ns:
+            message = f"found t_ns {now}; allowed is {before} (the one before) to {elapsed_ns} (the whole run)"
+            raise InvalidDocumentError(message, where=f"{where}#{number}")
+        before = now or before
 
 
 def _by_cell(evidence: Evidence, plan: Plan, where: str) -> Mapping[CellId, Sequence[Observation]]:

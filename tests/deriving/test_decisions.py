@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from harness.deriving.judge import judge
 from harness.errors import InvalidDocumentError
-from harness.model.evidence import CellEvent, Trust, Turn
+from harness.model.evidence import CellEvent, Point, Trust, Turn
 from harness.model.values import CellId, Observability, Outcome, Phase, Verdict
 from tests.fakes.evidence import CELL, SCENARIO, Recorded, recorded, scenario
 
@@ -30,7 +32,15 @@ def ended(record: Recorded, cell: str, event: str, reason: str) -> Recorded:
 
 def _twice(e: Recorded) -> Recorded:
     turn = next(one for one in e.observations if isinstance(one, Turn))
-    return Recorded(header=e.header, observations=(*e.observations, turn), finished=e.finished)
+    return Recorded(header=e.header, observations=(*e.observations, replace(turn, t_ns=0)), finished=e.finished)
+
+
+def test_observations_lie_in_time_and_within_the_run() -> None:
+    looks = [one for one in BASE.observations if isinstance(one, Point)]
+    for look, t_ns in ((looks[-1], 1), (looks[0], 3_600_000_000_001)):
+        changed = (replace(one, t_ns=t_ns) if one is look else one for one in BASE.observations)
+        with pytest.raises(InvalidDocumentError, match=f"found t_ns {t_ns};"):
+            replace(BASE, observations=tuple(changed)).body()
 
 
 def test_all_cells_passing_is_a_pass_and_what_nobody_asked_is_not_evaluated() -> None:

@@ -562,6 +562,33 @@ def same_evidence_twice(folder: Path) -> None:
     file_run(folder, a_run(1, 1), body)
 
 
+@fixture("CG203")
+def same_observations_twice(folder: Path) -> None:
+    issue(a_run(1, 1).data(), folder)
+    again = a_run_elsewhere(2, 2)
+    issue(replace(again, observations=a_run(1, 1).observations).data(), folder)
+
+
+@fixture("CG902")
+def ended_before_it_began(folder: Path) -> None:
+    edited_times(folder, finished="2026-01-01T07:59:59Z")
+
+
+@fixture("CG902")
+def lasted_too_long(folder: Path) -> None:
+    edited_times(folder, finished="2026-01-01T10:00:01Z")
+
+
+@fixture("CG902")
+def no_such_day(folder: Path) -> None:
+    edited_times(folder, finished="2026-02-31T09:00:00Z")
+
+
+def edited_times(folder: Path, finished: str) -> None:
+    """A run whose evidence itself has times that cannot be."""
+    file_run(folder, a_run().with_end(finished))
+
+
 @fixture("CG204")
 def evidence_missing(folder: Path) -> None:
     valid(folder)

@@ -35,6 +35,7 @@ from harness.gating.rules import (
     cg604,
     cg701,
     cg901,
+    cg902,
     cg903,
 )
 
@@ -67,6 +68,7 @@ RULES: Final[Sequence[Rule]] = (
     cg604.RULE,
     cg701.RULE,
     cg901.RULE,
+    cg902.RULE,
     cg903.RULE,
 )
 """All rules, by id. Ids are never used again for another rule."""
