@@ -90,6 +90,8 @@ def not_run_again(old: Body, new: Body) -> tuple[str, ...]:
     """
     if not is_stop(old):
         return ()
+    if "results" in old:
+        return _not_flipped_again(old, new)
     cells = mappings_at(old, "cells")
     failed = [cell for cell in cells if cell.get("outcome") in _FAILED]
     wanted = failed or [cell for cell in cells if cell.get("outcome") not in _NOT_RUN]
@@ -138,3 +140,13 @@ def _made(row: Body) -> int:
     """Return how many faults one row of a campaign counts."""
     flips = row.get("flips")
     return flips if isinstance(flips, int) else 0
+
+
+def _not_flipped_again(old: Body, new: Body) -> tuple[str, ...]:
+    """Return the element types of a campaign in which faults were missed, and in which the later one made fewer."""
+    rows = list(mappings_at(old, "results"))
+    missed = {str(one.get("element_type")) for one in mappings_at(old, "missed")}
+    wanted = [row for row in rows if str(row.get("element_type")) in missed] or rows
+    made = {row.get("element_type"): _made(row) for row in mappings_at(new, "results")}
+    names = [str(row.get("element_type")) for row in wanted if made.get(row.get("element_type"), 0) < _made(row)]
+    return tuple(f"{text_at(old, 'campaign')} {name}" for name in names)

@@ -116,8 +116,16 @@ def test_the_same_procedure_again_is_a_rerun(tmp_path: Path) -> None:
 def test_a_stop_does_not_give_way_to_a_smaller_campaign(tmp_path: Path) -> None:
     issued(tmp_path, a_missing_campaign())
 
-    with pytest.raises(InvalidDocumentError, match="fewer_cells"):
+    with pytest.raises(InvalidDocumentError, match="faults bf16 did not run again"):
         issue(flown(flips=3, run=2, day=2).data(), tmp_path)
+
+
+def test_a_stop_does_not_give_way_to_a_campaign_that_leaves_its_element_type_out(tmp_path: Path) -> None:
+    issued(tmp_path, a_missing_campaign())
+
+    with pytest.raises(InvalidDocumentError, match="faults bf16 did not run again"):
+        issue(flown(flips=9, kinds=("f32",), run=2, day=2).data(), tmp_path)
+    issued(tmp_path, flown(flips=9, kinds=("bf16",), run=3, day=3))
 
 
 def test_why_a_campaign_is_a_draft(tmp_path: Path) -> None:
