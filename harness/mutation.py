@@ -30,7 +30,8 @@ from harness.model.values import Outcome
 from harness.pipeline import Bench, make_plans, private_names, read_bytes, run_one
 from harness.wire.evidence_doc import read_evidence
 
-SUITE: Final = "default"
+SUITES: Final = ("default", "more")
+"""Suites in which scenarios run scaled down; the first that a scenario has is the one that its mutants meet."""
 _FACT: Final = "mutant."
 _CONTROLS: Final = "CTRL."
 _HARNESS: Final = frozenset({"REPEAT.COLD@1", "RUN.FINISHED@1"})
@@ -224,7 +225,7 @@ def expected_of(name: str, facts: Mapping[str, str | int | bool]) -> Expected:
     )
 
 
-def cell_of(expected: Expected, scenarios: Mapping[str, Scenario], suite: str = SUITE) -> Plan:
+def cell_of(expected: Expected, scenarios: Mapping[str, Scenario]) -> Plan:
     """Return the plan with the one cell that must stop a mutant.
 
     Raises:
@@ -233,6 +234,7 @@ def cell_of(expected: Expected, scenarios: Mapping[str, Scenario], suite: str = 
     scenario = scenarios.get(expected.scenario)
     if scenario is None:
         raise UsageError(f"mutant {expected.id}: there is no scenario {expected.scenario}")
+    suite = scaled_suite(scenario)
     whole = make_plans([(scenario, [])], suite)[0]
     fitting = [cell for cell in whole.cells if not cell.excluded and _fits(cell, expected.cell)]
     if len(fitting) != 1:
@@ -241,6 +243,11 @@ def cell_of(expected: Expected, scenarios: Mapping[str, Scenario], suite: str = 
     if all(check.id != expected.check for check in fitting[0].checks):
         raise UsageError(f"mutant {expected.id}: {fitting[0].id} has no check {expected.check}")
     return make_plans([(scenario, [fitting[0].id])], suite)[0]
+
+
+def scaled_suite(scenario: Scenario) -> str:
+    """Return the suite in which a scenario runs scaled down; its first one where it has no such suite."""
+    return next((suite for suite in SUITES if suite in scenario.suites), next(iter(scenario.suites), SUITES[0]))
 
 
 def _fits(cell: CellPlan, labels: Mapping[str, str]) -> bool:
@@ -452,7 +459,7 @@ def claims(wanted: Sequence[Expected], scenarios: Mapping[str, Scenario]) -> lis
     return [(one, scenario) for one in wanted for scenario in scenarios.values() if one.id in scenario.faults]
 
 
-def cross(shop: Workshop, expected: Expected, scenario: Scenario, suite: str = SUITE) -> Cross:
+def cross(shop: Workshop, expected: Expected, scenario: Scenario) -> Cross:
     """Run a mutant against the cells of a scenario, until one of them stops it.
 
     A refusal counts only where the fault itself is that the engine refuses.
@@ -460,6 +467,7 @@ def cross(shop: Workshop, expected: Expected, scenario: Scenario, suite: str = S
     Raises:
         StatecertError: The harness could not go on.
     """
+    suite = scaled_suite(scenario)
     whole = make_plans([(scenario, [])], suite)[0]
     best = Cross(mutant=expected.id, scenario=scenario.id, word="survived", by="")
     for cell in whole.cells:
