@@ -46,11 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in {"-h", "--help", "help"}:
-        sys.stdout.write(overview())
-        return int(ExitCode.GOOD if words else ExitCode.USAGE)
+        return _said(overview(), ExitCode.GOOD if words else ExitCode.USAGE)
     if words[0] in {"-V", "--version"}:
-        sys.stdout.write(f"statecert {__version__}\n")
-        return int(ExitCode.GOOD)
+        return _said(f"statecert {__version__}\n", ExitCode.GOOD)
     name = words[0]
     if name not in COMMANDS:
         sys.stderr.write(f"statecert: there is no command {name!r}; there are: {', '.join(COMMANDS)}\n")
@@ -74,6 +72,15 @@ def overview() -> str:
             "",
         ]
     )
+
+
+def _said(text: str, code: ExitCode) -> int:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as problem:
+        return _broken(problem)
+    return int(code)
 
 
 def guarded(name: str, words: Sequence[str]) -> int:

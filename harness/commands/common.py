@@ -28,7 +28,11 @@ def add_scenarios(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "scenario", nargs="*", help="ids like A01, cells like 'A01[scale=16,arch=hybrid]', or YAML files"
     )
-    parser.add_argument("--suite", default="default", help="default, more, full or hw: which scenarios, at which scales (default: %(default)s)")
+    parser.add_argument(
+        "--suite",
+        default="default",
+        help="default, more, full or hw: which scenarios, at which scales (default: %(default)s)",
+    )
     parser.add_argument("--scale", type=int, help="run at this scale instead of the suite's")
     parser.add_argument("--scenarios", type=Path, metavar="DIR", help="take scenarios from this folder")
 

@@ -17,6 +17,7 @@ from harness.reporting.reasons import reason_sentence
 from harness.reporting.units import counted, number
 
 _MOST_NAMED = 4
+_STATES_WITH_BE = frozenset({"not_supported", "excluded"})
 _EVEN_SCALE = "1"
 
 
@@ -80,10 +81,12 @@ def no_claims(certificate: Certificate) -> list[str]:
         ("error", "broke"),
         ("inconclusive", "came to no conclusion"),
         ("not_run", "did not run"),
-        ("not_supported", "are not supported by this target"),
+        ("not_supported", "not supported by this target"),
+        ("excluded", "excluded by a rule of the scenario"),
     ):
         named = [text(cell, "id") for cell in items(body, "cells") if text(cell, "outcome") == state]
-        said += [f"Nothing about {_cells(named, 0)}, which {words}."] if named else []
+        verb = "" if state not in _STATES_WITH_BE else "is " if len(named) == 1 else "are "
+        said += [f"Nothing about {_cells(named, 0)}, which {verb}{words}."] if named else []
     reasons = texts(body, "decision", "reasons")
     said += [f"Nothing at all: {reason_sentence(reason)}" for reason in reasons]
     said += _unjudged(body)

@@ -52,6 +52,8 @@ _REASONS: Final[Mapping[str, str]] = {
     "parts_come_and_go": "The list of parts changes between looks of one session.",
     "no_bytes": "A part with elements has no bytes.",
     "size_does_not_fit": "The bytes of a part do not fit its shape and element type.",
+    "part_never_written": "All bytes of a part have one value where the model has been run: nobody wrote it.",
+    "part_never_changes": "A part is the same after prompts that differ: it is not the state that the engine works on.",
     "digest_of_nothing": "A part has the digest of no bytes.",
     "observability": "The target shows less of its state than the scenario needs.",
     "crash": "The engine's process ended by itself.",

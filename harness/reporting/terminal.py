@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness.reporting import escape
 from harness.reporting.tables import printed
+from harness.reporting.units import counted
 from harness.reporting.view import (
     NOTHING,
     Badge,
@@ -152,7 +153,7 @@ def _sheet(sheet: Sheet) -> list[RenderableType]:
         return note
     rows: list[list[RenderableType]] = [[_line(value) for value in row] for row in sheet.rows[:_MOST_ROWS]]
     more = len(sheet.rows) - _MOST_ROWS
-    cut = [_padded(f"{more} more rows are on the Markdown and HTML pages.")] if more > 0 else []
+    cut = [_padded(f"{counted(more, 'more row')} on the Markdown and HTML pages.")] if more > 0 else []
     return [_grid(sheet.heads, rows), *cut, *note]
 
 

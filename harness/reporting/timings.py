@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.reporting.reading import integer, items, text
-from harness.reporting.units import duration, number, size
+from harness.reporting.units import counted, duration, number, size
 from harness.reporting.view import Bar, Head, Sheet
 
 _MOST_ROWS: Final = 60
@@ -33,7 +33,7 @@ def timing_sheet(body: Mapping[str, object]) -> Sheet:
     turns = _turns(body)
     if not turns:
         return Sheet(heads=(), rows=(), note="No turn ran.")
-    cut = f" {number(len(turns) - _MOST_ROWS)} more turns stand in the record." if len(turns) > _MOST_ROWS else ""
+    cut = f" {counted(len(turns) - _MOST_ROWS, 'more turn')} in the record." if len(turns) > _MOST_ROWS else ""
     return Sheet(heads=_HEADS, rows=[_row(turn) for turn in turns[:_MOST_ROWS]], note=_SINGLE + cut)
 
 

@@ -234,7 +234,6 @@ def test_a_file_in_the_way_of_certificates_is_refused_before_any_work(tmp_path: 
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-@pytest.mark.xfail(strict=False, reason="what is printed to a full disk ends in a traceback and code 1")
 @pytest.mark.parametrize("words", [["gate"], ["judge"], ["--help"], ["report"]])
 def test_a_full_disk_behind_standard_output_is_the_harness_s_trouble(
     good: Path, tmp_path: Path, words: list[str]
