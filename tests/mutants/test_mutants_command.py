@@ -38,7 +38,7 @@ def test_each_of_these_is_stopped_and_the_clean_engine_passes(
     assert lines[-1] == "3 mutants, 3 stopped, 0 not stopped"
     evidence = sorted(tmp_path.glob("*/child-*/*/evidence/*.jsonl"))
     assert len(evidence) == 6, "one of each mutant, and one of the clean engine for each of their cells"
-    data = next(path for path in evidence if "mutant-k01" in path.name).read_bytes()
+    data = next(path for path in evidence if "mutant_k01" in path.name).read_bytes()
     assert why_draft(data) == "mutant"
     with pytest.raises(InvalidDocumentError, match="mutant"):
         issue(data, tmp_path / "certificates")

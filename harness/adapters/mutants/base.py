@@ -80,7 +80,7 @@ class Mutant(TorchAdapter):
     def __init_subclass__(cls) -> None:
         """Make the engine class of the mutant."""
         super().__init_subclass__()
-        cls.name = f"mutant-{cls.mutant_id.lower()}"
+        cls.name = f"mutant_{cls.mutant_id.lower()}".replace("-", "_")
         cls.engine_class = _planted(cls)
         cls.adapter_engine = _adapted(cls.adapter_session)
 

@@ -246,3 +246,15 @@ class ThreadsNotInKey(Mutant):
     mutant_id = "K08.threads-not-in-key"
     stopped_by = Stop(scenario="F10", cell={"other": "threads"}, check="disk-passed-over", reason="other_count")
     engine = _NoThreads
+
+
+class _NoRoute(_Unnamed):
+    left_out = ("route", "draft", "draft_depth", "draft_force")
+
+
+class RouteNotInKey(Mutant):
+    """The route is no part of the key: a state without a draft head is offered to a session that drafts."""
+
+    mutant_id = "K08.route-not-in-key"
+    stopped_by = Stop(scenario="F08", cell={"scope": "route"}, check="other-starts-cold", reason="refused")
+    engine = _NoRoute

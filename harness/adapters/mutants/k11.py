@@ -9,7 +9,9 @@ from torch import Tensor
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import names, restore_without
 from harness.torch_engine.buffers import SessionBuffers
+from harness.torch_engine.handles import SavedSession
 from harness.torch_engine.sampling import Sampler
+from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.speculating import Speculator, TargetCopy
 from harness.torch_engine.state import FixedPart, StateLayout
@@ -202,3 +204,18 @@ class HeadStartsAnew(Mutant):
     mutant_id = "K11.head-starts-anew"
     stopped_by = Stop(scenario="A19", cell={"drafts": "free"}, check="again", part="draft.k", phase="prefilled")
     speculator = _HeadForgotten
+
+
+class _HandleWithoutDraft(TorchSession):
+    def restore_parts(self, saved: SavedSession, layout: StateLayout) -> None:
+        restore_without(self.snapshotter, [saved.snapshot], layout, names(layout, "draft"))
+
+
+class DraftNotInHandle(Mutant):
+    """A saved session holds the target only; drafts of the text in between are judged after it comes back."""
+
+    mutant_id = "K11.draft-not-in-handle"
+    stopped_by = Stop(
+        scenario="A20", cell={"drafts": "accepted"}, check="goes-on-restored", part="recurrent", phase="end"
+    )
+    session = _HandleWithoutDraft
