@@ -2,13 +2,15 @@
 
 Without ``--require-pass`` honest stops are listed and do not fail the gate; with it every cell of every current
 certificate must have passed. With ``--signers`` each signature that is there must count; with ``--require-signatures``
-each certificate and event must have one. ``--fix`` first writes anew what is generated from the ledger: the status
+each certificate and event must have one. With ``--fresh`` the files of engine and harness must be those that current
+certificates were measured on. ``--fix`` first writes anew what is generated from the ledger: the status
 member of each certificate, and the pages.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,6 +38,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--signers", metavar="FILE", help="allowed signers: each signature that is there must count")
     parser.add_argument("--revoked", metavar="FILE", help="revoked public keys, one a line; with --signers")
     parser.add_argument("--require-signatures", action="store_true", help="each document must have a signature")
+    parser.add_argument("--fresh", action="store_true", help="files of current certificates must be what they were")
+    parser.add_argument(
+        "--root", action="append", metavar="DIR", help="tree that packages lie below; with --fresh (default: .)"
+    )
     parser.add_argument("--at", default="", metavar="TIME", help="when keys and waivers must hold (default: now)")
     parser.add_argument("--fix", action="store_true", help="first write anew what is generated, and nothing else")
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
@@ -80,6 +86,12 @@ def _asked(args: argparse.Namespace) -> dict[str, Any]:
     if args.at:
         verify.moment(args.at)
     asked = {"require_pass": args.require_pass, "require_signatures": args.require_signatures, "day": args.at[:10]}
+    if args.root and not args.fresh:
+        raise UsageError("--root says where --fresh looks; add --fresh")
+    if missing := next((root for root in args.root or () if not Path(root).is_dir()), ""):
+        raise UsageError(f"no folder {missing!r} to look for files in")
+    if args.fresh:
+        asked["fresh_in"] = args.root or ["."]
     if args.signers:
         revoked = Path(args.revoked) if args.revoked else None
         asked["keyring"] = verify.keyring(Path(args.signers), revoked, args.at)
@@ -132,6 +144,10 @@ def run_plain(folders: Sequence[str]) -> ExitCode:
 
 def _gate(folders: Sequence[str], **asked: Any) -> GateReport:
     """Gate the folders. What was imported is there to stay, so that no collector need look at it."""
+    for folder in folders:
+        inside = os.path.join(folder, "certificates")  # noqa: PTH118 - pathlib is most of what a quick gate would import
+        if os.path.isdir(inside) and os.path.isdir(os.path.join(folder, "evidence")):  # noqa: PTH112, PTH118
+            raise UsageError(f"{folder} is the folder of a run; try: statecert gate {inside}")
     gc.disable()
     try:
         from harness.gating.gate import gate

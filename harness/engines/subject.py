@@ -62,7 +62,10 @@ def path_sets_of(declared: Mapping[str, Sequence[str]]) -> Sequence[PathSet]:
         StorageError: As :func:`tree_of`.
     """
     trees = {name: tree_of(declared[name]) for name in sorted(declared)}
-    return [PathSet(name=name, digest=Sha256(tree.digest), files=tree.files) for name, tree in trees.items()]
+    return [
+        PathSet(name=name, digest=Sha256(tree.digest), files=tree.files, patterns=tuple(declared[name]))
+        for name, tree in trees.items()
+    ]
 
 
 def _matches(package: str, glob: str) -> Mapping[str, Path]:

@@ -52,6 +52,7 @@ def gate(
     keyring: Keyring | None = None,
     require_signatures: bool = False,
     day: str = "",
+    fresh_in: Sequence[str] = (),
     rules: Sequence[Rule] | None = None,
 ) -> GateReport:
     """Judge certificates folders.
@@ -62,6 +63,7 @@ def gate(
         keyring: Whose signatures count; without one no signature is looked at.
         require_signatures: Also demand that every certificate and event has a signature.
         day: On which waivers must hold, like ``2026-12-31``; today (UTC) by default.
+        fresh_in: Trees in which the files of current certificates must still be what they were; none: not asked.
         rules: Rules to run; all by default. A run with fewer rules says less, and lists which ran.
 
     Raises:
@@ -72,7 +74,12 @@ def gate(
     if require_signatures and keyring is None:
         raise UsageError("signatures are required, and it is not said whose; name the allowed signers")
     day = day or time.strftime("%Y-%m-%d", time.gmtime())
-    asked = Asked(day=day, passes=require_pass, keyring=keyring, signatures=require_signatures)
+    fresh = None
+    if fresh_in:
+        from harness.gating.freshness import Freshness
+
+        fresh = Freshness(fresh_in)
+    asked = Asked(day=day, passes=require_pass, keyring=keyring, signatures=require_signatures, fresh=fresh)
     given = asked.options
     run = _Run([rule for rule in (RULES if rules is None else rules) if not rule.option or rule.option in given], asked)
     for root in folders:
@@ -223,6 +230,7 @@ def _subject(run: _Run, facts: FolderFacts, document: Document) -> Subject:
         derive_error=error,
         ledger=facts.ledger,
         state=str(state_of(facts.ledger.by_target.get(identity, ()))["state"]),
+        asked=run.asked,
     )
 
 

@@ -19,6 +19,7 @@ from harness.model.certificate import Event
 from harness.model.evidence import Evidence
 
 if TYPE_CHECKING:
+    from harness.gating.freshness import Freshness
     from harness.model.campaign import CampaignRecords
     from harness.wire.signed_documents import Keyring
 
@@ -89,6 +90,7 @@ class Subject(NamedTuple):
     ledger: Ledger
     state: str
     """What the ledger says of it, whatever its status member says."""
+    asked: Asked
 
 
 class Asked(NamedTuple):
@@ -101,11 +103,17 @@ class Asked(NamedTuple):
     """Whose signatures count."""
     signatures: bool = False
     """Whether a document without a signature is a finding."""
+    fresh: Freshness | None = None
+    """Files as they are now."""
 
     @property
     def options(self) -> frozenset[str]:
         """Options of the command line that say the same."""
-        found = {"--require-pass": self.passes, "--signers": self.keyring is not None}
+        found = {
+            "--require-pass": self.passes,
+            "--signers": self.keyring is not None,
+            "--fresh": self.fresh is not None,
+        }
         return frozenset(option for option, given in found.items() if given)
 
 

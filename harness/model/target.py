@@ -32,6 +32,8 @@ class PathSet:
     digest: Sha256
     """``tree-sha256-v1``."""
     files: int
+    patterns: Sequence[str] = ()
+    """As declared, like ``harness.torch_engine:**/*.py``, so that anybody can digest the files again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

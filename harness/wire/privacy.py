@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 _PATTERNS: Final[tuple[tuple[str, tuple[str, ...], int, str], ...]] = (
-    ("absolute path", ("/",), 0, r"(?<![A-Za-z0-9_.\-)\]}#/:])/[A-Za-z0-9_.@+-]+/[A-Za-z0-9_.@+-]"),
+    ("absolute path", ("/",), 0, r"(?<![A-Za-z0-9_.\-)\]}#/:*])/[A-Za-z0-9_.@+-]+/[A-Za-z0-9_.@+-]"),
     (
         "absolute path",
         ("/",),

@@ -18,7 +18,7 @@ from harness.gating.rules import RULES
 from harness.model.certificate import GateReport
 from harness.wire import schemas
 from tests.fakes.campaign import flown
-from tests.gating import campaign_fixtures, ledger_fixtures  # noqa: F401 - registers its fixtures
+from tests.gating import campaign_fixtures, fresh_fixtures, ledger_fixtures  # noqa: F401 - registers its fixtures
 from tests.gating.fixtures import FIXTURES, VALID, Fixture, a_failing_run, good_body, valid
 
 BY_ID = {rule.id: rule for rule in RULES}

@@ -1,0 +1,118 @@
+"""Whether files that a certificate speaks of are still what they were, in the trees at hand.
+
+Digests are made by :mod:`harness.digest.tree`, as the producer made them. What a record says of its patterns is a
+stranger's word: a pattern that leaves its tree is refused and no file outside a tree is read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from harness.digest.tree import tree_of_folder
+from harness.errors import StatecertError
+
+_PACKAGE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_MOST: Final = 8
+_PATIENCE_S: Final = 60
+_GIT: Final = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=", "-c", "core.quotePath=false")
+
+
+class Freshness:
+    """Digests of path sets as they are now; each is made once.
+
+    Args:
+        roots: Folders that packages lie below, like a checkout or ``site-packages``; the first that has one counts.
+    """
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        self._roots = [Path(root) for root in roots]
+        self._known: dict[tuple[str, tuple[str, ...]], tuple[str, str]] = {}
+
+    def fault(self, path_set: Mapping[str, Any], commit: str) -> str:
+        """Say why a path set is not fresh; empty: its files are what they were.
+
+        Args:
+            path_set: As a body has it: name, digest, files, patterns.
+            commit: At which it was measured; empty, or not at hand: changed files are not named.
+        """
+        name, patterns = path_set["name"], tuple(path_set.get("patterns", ()))
+        if not patterns:
+            return f"the record has no patterns of the path set {name}; nobody can tell"
+        if (name, patterns) not in self._known:
+            self._known[name, patterns] = self._now(patterns)
+        digest, trouble = self._known[name, patterns]
+        if trouble:
+            return f"path set {name}: {trouble}"
+        if digest == path_set["digest"]:
+            return ""
+        return f"path set {name} is {digest[:12]} now, {path_set['digest'][:12]} then{self._changed(patterns, commit)}"
+
+    def _now(self, patterns: Sequence[str]) -> tuple[str, str]:
+        try:
+            found = self._placed(patterns)
+            if found is None:
+                return "", "its package is in no tree at hand; name one with --root"
+            return tree_of_folder(*found).digest, ""
+        except StatecertError as problem:
+            return "", str(problem)
+
+    def _placed(self, patterns: Sequence[str]) -> tuple[Path, list[str]] | None:
+        """Return the root that has the packages of all patterns, and the patterns below it."""
+        steps = [_below_root(pattern) for pattern in patterns]
+        for root in self._roots:
+            if all((root / package).is_dir() for package, _ in steps):
+                return root, [f"{package}/{glob}" for package, glob in steps]
+        return None
+
+    def _changed(self, patterns: Sequence[str], commit: str) -> str:
+        """Name files that differ from a commit, where git has it."""
+        found = self._placed(patterns)
+        if found is None or _COMMIT.fullmatch(commit) is None:
+            return ""
+        root, below = found
+        paths = [f":(glob){pattern}" for pattern in below]
+        differing = [
+            "diff",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--no-renames",
+            "--name-only",
+            "--relative",
+            "-z",
+            commit,
+        ]
+        names = {*_git(root, *differing, "--", *paths), *_git(root, "ls-files", "--others", "-z", "--", *paths)}
+        kept = sorted(name for name in names if "__pycache__" not in name)
+        more = f" and {len(kept) - _MOST} more" if len(kept) > _MOST else ""
+        return f"; changed since {commit[:12]}: {', '.join(kept[:_MOST])}{more}" if kept else ""
+
+
+def _below_root(pattern: str) -> tuple[str, str]:
+    """Return the folder of the package, and the glob inside it.
+
+    Raises:
+        StatecertError: The pattern is malformed, or leaves the package.
+    """
+    package, colon, glob = pattern.partition(":")
+    inside = not glob.startswith("/") and not {"", ".", ".."} & set(glob.split("/"))
+    if not (colon and inside and _PACKAGE.fullmatch(package)):
+        raise StatecertError(f"the pattern {pattern[:80]!a} is none; one is like package.module:**/*.py")
+    return package.replace(".", "/"), glob
+
+
+def _git(root: Path, *arguments: str) -> Iterator[str]:
+    """Yield the names that git lists; none where there is no git, no repository, or no such commit."""
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    command = [*_GIT, "-C", str(root), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False, env=environment)
+    except (OSError, subprocess.TimeoutExpired):
+        return
+    if done.returncode == 0:
+        yield from (name for name in done.stdout.decode("utf-8", "backslashreplace").split("\0") if name)
