@@ -64,7 +64,7 @@ class Flown:
             "records": len(self.lines),
             "sha256": hashlib.sha256(before).hexdigest(),
             "finished": str(self.lines[0]["created"]).replace("T08", "T09"),
-            "elapsed_ns": 7,
+            "elapsed_ns": 3_600_000_000_000,
         }
         return before + canonical.line(end)
 
