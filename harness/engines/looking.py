@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from harness.digest.blocks import equal, opened
 from harness.digest.parts import part_digest
 from harness.engines.finite import all_finite
 from harness.engines.interface import Session, StatePart
@@ -28,6 +29,8 @@ _WIDTHS: Final = {
     **dict.fromkeys(("u8", "i8", "bool"), 1),
 }
 """Bytes of one element, where elements have whole bytes; block formats are not in it."""
+TOLD_FROM: Final = 64
+"""Bytes from which on a part is told to be uniform."""
 _STREAMS: Final = ("fixed", "rows")
 _FAMILIES: Final = frozenset(Family)
 _LOGITS: Final = "f32"
@@ -81,9 +84,22 @@ def part_rows(parts: Sequence[StatePart], views: Sequence[memoryview], digests: 
             "stream": part.stream,
             "bytes": view.nbytes,
             "sha256": sha256,
+            "uniform": uniform(view),
         }
         for part, view, sha256 in zip(parts, views, digests, strict=True)
     ]
+
+
+def uniform(view: memoryview) -> bool:
+    """Tell whether all bytes of a part have one value; of one that is too small to say, it is not told.
+
+    Args:
+        view: All valid bytes, flat.
+    """
+    if view.nbytes < TOLD_FROM or bytes(view[:TOLD_FROM]) != bytes(view[:1]) * TOLD_FROM:
+        return False
+    data = opened(view)
+    return equal(data[1:], data[:-1])
 
 
 def row_from(value: Row) -> PartRow:
@@ -97,7 +113,7 @@ def row_from(value: Row) -> PartRow:
             _text(value[key]) for key in ("name", "family", "element_type", "stream", "sha256")
         )
         layer, size = _number(value["layer"]), _number(value["bytes"])
-        shape = value["shape"]
+        shape, same = value["shape"], value.get("uniform", False)
         extents = [_number(extent) for extent in shape] if isinstance(shape, list) else [_number(shape)]
     except (KeyError, TypeError) as error:
         raise ProtocolError(f"found a part row that lacks something ({error})") from error
@@ -110,6 +126,7 @@ def row_from(value: Row) -> PartRow:
         stream=stream,
         bytes=size,
         sha256=Sha256(sha256),
+        uniform=same is True,
     )
 
 

@@ -53,6 +53,8 @@ class PartRow:
     bytes: int
     sha256: Sha256
     """Part digest v1: over the valid bytes only."""
+    uniform: bool = False
+    """All its bytes have one value, as in a buffer that nobody wrote; told of parts of 64 bytes and more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

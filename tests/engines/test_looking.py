@@ -53,3 +53,13 @@ def test_a_row_of_other_types_is_refused(change: Mapping[str, object]) -> None:
 
     with pytest.raises(ProtocolError, match="part row"):
         row_from(row)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [(bytes(64), True), (b"\1" * 100_000, True), (bytes(63), False), (bytes(99_999) + b"\1", False), (b"", False)],
+)
+def test_a_part_of_one_value_is_told(data: bytes, told: bool) -> None:
+    part = replace(ROWS, element_type="u8", shape=(len(data),), data=data)
+
+    assert row_from(part_rows([part], [memoryview(data)], ["0" * 64])[0]).uniform is told

@@ -294,6 +294,8 @@ class ToySession:
             self.state.recurrent[3] ^= time.perf_counter_ns() | 1
         if upto == self.start + len(self.prompt):
             self.state.set_logits()
+            if self.engine.options["fault"] == "constant_logits":
+                self.state.logits[:] = bytes(range(4 * VOCAB))
         return self.state.position - before
 
     def commit(self) -> None:
@@ -327,6 +329,8 @@ class ToySession:
         self.engine.misbehave("parts")
         meta = struct.pack("<2Q", self.state.position, self.state.valid)
         rows = self.state.part(ROWS)
+        if self.engine.options["fault"] == "constant_rows":
+            rows = bytes(len(rows))
         return [
             _part("meta", Family.META, NO_LAYER, "u8", (len(meta),), "fixed", meta),
             _part(RECURRENT, Family.RECURRENT, 0, "u64", (2, 2), "fixed", self.state.part(RECURRENT)),

@@ -1,7 +1,9 @@
 """``STATE.INVENTORY``: nothing is unhashed, nothing is missing, and labels fit the bytes.
 
 At every look: part 0 is the metadata, names are unique, the families that the scenario needs are there, sizes follow
-from shapes. Over all looks of one session the same parts are listed; only logits and sampler may come and go.
+from shapes. Over all looks of one session the same parts are listed; only logits and sampler may come and go. And what
+is listed is what the engine works on: once the model has been run over some tokens no part of the state has bytes of
+one value only, and none is the same after all prompts, where these end in different tokens.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.deriving.checks.answers import answer
+from harness.deriving.prompts import prompt_ids
 from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
 from harness.model.evidence import PartRow, Point
-from harness.model.scenario import CheckSpec, PointRef
-from harness.model.values import Family, Outcome
+from harness.model.scenario import CheckSpec, PointRef, StepKind
+from harness.model.values import Family, Outcome, Phase
 
 WIDTHS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("f64", "i64", "u64"), 8),
@@ -28,6 +31,13 @@ WIDTHS: Final[Mapping[str, int]] = {
 _COME_AND_GO: Final = frozenset({Family.LOGITS, Family.SAMPLER})
 _NOTHING: Final = hashlib.sha256(b"").hexdigest()
 _LEAST: Final = 2
+_STATE: Final = frozenset({Family.KV, Family.INDEX, Family.RECURRENT, Family.CONV, Family.WINDOW, Family.LOGITS})
+_RUN_PHASES: Final = frozenset({Phase.PREFILLED, Phase.END})
+_RUN_TOKENS: Final = 64
+"""Tokens behind which every part of a state has been written."""
+_LARGE: Final = 64
+"""Bytes of a part that cannot be the same by chance."""
+_PENDING: Final = "pending logits"
 
 
 def check(view: CellView, spec: CheckSpec) -> CheckResult:
@@ -42,8 +52,11 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
             session = _session(view, point)
             listed = tuple((row.name, row.family) for row in rows if row.family not in _COME_AND_GO)
             fault = "" if kinds.setdefault(session, listed) == listed else "parts_come_and_go:"
-        if fault:
+        if fault or (fault := _unwritten(point, rows)):
             return _failed(spec, point, fault)
+    unchanging = _unchanging(view)
+    if unchanging is not None:
+        return _failed(spec, *unchanging)
     looks = len(view.points)
     return answer(spec, Outcome.PASS, observed=looks, detail={"looks": looks, "sessions": len(kinds)})
 
@@ -72,6 +85,54 @@ def _row_fault(row: PartRow) -> str:
     if (row.sha256 == _NOTHING) != (row.bytes == 0):
         return "digest_of_nothing"
     return ""
+
+
+def _unwritten(point: Point, rows: Sequence[PartRow]) -> str:
+    """Name a part that nobody wrote, where the model has been run."""
+    if point.phase not in _RUN_PHASES or point.position < _RUN_TOKENS:
+        return ""
+    found = next((row for row in rows if row.uniform and _is_state(row) and _is_valid(row, point)), None)
+    return f"part_never_written:{found.name}" if found is not None else ""
+
+
+def _unchanging(view: CellView) -> tuple[Point, str] | None:
+    """Find a part that is the same after prompts whose last tokens differ: no part of a state can be."""
+    digests: dict[str, set[str]] = {}
+    lasts: dict[str, set[int]] = {}
+    prompts: dict[str, set[str]] = {}
+    at: dict[str, Point] = {}
+    for point in view.points.values():
+        ref = PointRef(arm=point.arm, label=point.label)
+        turn = view.turn(ref, point.rep) if point.phase is Phase.PREFILLED else None
+        step = view.step(ref) if turn is not None else None
+        if turn is None or step is None or step.kind is not StepKind.RUN or point.position != turn.prompt_tokens:
+            continue
+        last = prompt_ids(view.cell.prompts, step.prompt or "")[-1]
+        for name, digest in _changing(view.table(point).rows, point):
+            digests.setdefault(name, set()).add(digest)
+            lasts.setdefault(name, set()).add(last)
+            prompts.setdefault(name, set()).add(turn.prompt_digest)
+            at[name] = point
+    for name, found in digests.items():
+        if len(found) == 1 and min(len(lasts[name]), len(prompts[name])) > 1:
+            return at[name], f"part_never_changes:{name}"
+    return None
+
+
+def _changing(rows: Sequence[PartRow], point: Point) -> Sequence[tuple[str, str]]:
+    """Return names and digests of what no prompt leaves as another one does."""
+    fixed = [row for row in rows if row.stream == "fixed" and row.bytes >= _LARGE and _is_state(row)]
+    told = [(row.name, str(row.sha256)) for row in fixed if _is_valid(row, point)]
+    return [*told, (_PENDING, point.logits)] if point.logits else told
+
+
+def _is_state(row: PartRow) -> bool:
+    return row.family in _STATE
+
+
+def _is_valid(row: PartRow, point: Point) -> bool:
+    """Whether a part holds anything at this look: a buffer of logits may be there before there are any."""
+    return row.family != Family.LOGITS or bool(point.logits)
 
 
 def _session(view: CellView, point: Point) -> tuple[str, int, str]:
