@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from harness.torch_engine.errors import SnapshotError
 from harness.torch_engine.handles import IDENTITY_FREE
 from harness.torch_engine.image import (
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from harness.torch_engine.session import TorchSession
+
+
+HISTORY = "sampler.history"
+"""The part that holds the tokens which the header's history begins with."""
 
 
 class Imager:
@@ -81,9 +87,9 @@ class Imager:
         info = self.check(session, data)
         about = info.description
         meta = decode_metadata(about.meta)
+        parts = parts_of(info, data)
         history = about.history or ()
         prompt = history if len(history) > about.position + meta.owed else ()
-        parts = parts_of(info, data)
         session.adopt(about.meta, parts, prompt)
         return sum(len(view) for view in parts.values())
 
@@ -138,6 +144,7 @@ class Imager:
         about = inspect(data).description
         info = validate(data, self.expectation(session, about))
         self.check_claims(session, about)
+        self.check_history(session, about, parts_of(info, data))
         return info
 
     def expectation(self, session: TorchSession, about: ImageDescription) -> Expectation:
@@ -182,10 +189,22 @@ class Imager:
         if said != (meta.logits_valid, meta.sampler_valid):
             raise ImageFormatError(f"flags: expected logits and sampler as in part 0, found {said}")
         history, vocab = about.history or (), session.decoder.config.vocab
-        if about.history is None or len(history) < about.position + meta.owed:
-            raise ImageFormatError(f"history: expected {about.position + meta.owed} tokens, found {len(history)}")
         if history and max(history) >= vocab:
             raise ImageFormatError(f"history: expected tokens below {vocab}, found {max(history)}")
+
+    def check_history(self, session: TorchSession, about: ImageDescription, parts: Mapping[str, memoryview]) -> None:
+        """The header's tokens begin with those of the sampler's part, as many as part 0 says.
+
+        Raises:
+            ImageFormatError: they do not.
+        """
+        known, vocab = np.frombuffer(parts[HISTORY], dtype="<i4").tolist(), session.decoder.config.vocab
+        count = about.position + decode_metadata(about.meta).owed
+        told = known if about.history is None else list(about.history[:count])
+        if len(known) != count or told != known:
+            raise ImageFormatError(f"history: expected the {count} tokens of {HISTORY}, found others")
+        if known and not 0 <= min(known) <= max(known) < vocab:
+            raise ImageFormatError(f"{HISTORY}: expected tokens below {vocab}, found {min(known)}..{max(known)}")
 
     def _room(self, part: Part) -> ExpectedPart:
         spec = self.spec(part)
