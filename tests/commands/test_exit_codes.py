@@ -189,6 +189,28 @@ def test_gate(good: Path, tmp_path: Path) -> None:
     assert statecert("gate", folder, cwd=tmp_path).returncode == 2
 
 
+def test_gate_of_the_folder_of_a_run_says_where_the_certificates_are(good: Path, tmp_path: Path) -> None:
+    done = statecert("gate", certificates(good).parent, cwd=tmp_path)
+
+    assert done.returncode == 4
+    assert f"try: statecert gate {certificates(good)}" in done.stderr
+
+
+def test_tables_say_what_was_seen_and_demanded_and_keep_the_names_of_cells_whole(tmp_path: Path) -> None:
+    check = "    - {id: reused, cached: {at: warm.again, equals: 64}}\n"
+
+    ran = toy_run(tmp_path, scenario=TOY_SCENARIO + check)
+    judged = statecert("judge", evidence(tmp_path), cwd=tmp_path)
+    explained = statecert("explain", evidence(tmp_path), "--check", "reused", cwd=tmp_path)
+
+    assert ran.returncode == judged.returncode == 1
+    assert "reused: 128 tokens, demanded 64 (other_count)" in ran.stdout
+    for done in (ran, judged):
+        assert "A90[scale=1,part=recurrent]" in done.stdout
+        assert "demanded" in done.stdout
+    assert "128 tokens" in explained.stdout
+
+
 def test_gate_requires_passes(tmp_path: Path) -> None:
     toy_run(tmp_path, "--option", "fault=forget_recurrent")
 
