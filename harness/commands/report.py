@@ -42,6 +42,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     """Render, write or compare."""
     from harness.reporting import site
 
+    _refuse_a_run(args.folder)
     form = args.format or ("md" if args.check else "terminal")
     if args.check and form != "md":
         raise UsageError("--check compares Markdown pages; leave --format away or say --format md")
@@ -61,6 +62,15 @@ def run(args: argparse.Namespace) -> ExitCode:
     _write(out, pages)
     sys.stdout.write(f"{counted(len(pages), 'page')} in {out}\n")
     return ExitCode.GOOD
+
+
+def _refuse_a_run(folder: Path) -> None:
+    if not (folder / "evidence").is_dir():
+        return
+    if (folder / "certificates").is_dir():
+        raise UsageError(f"{folder} is the folder of a run; try: statecert report {folder / 'certificates'}")
+    if (folder / "drafts").is_dir():
+        raise UsageError(f"{folder} is the folder of a run that made drafts alone; judge the files in its evidence/")
 
 
 def _terminal(folder: Path, identity: str) -> str:

@@ -190,10 +190,11 @@ def test_gate(good: Path, tmp_path: Path) -> None:
 
 
 def test_gate_of_the_folder_of_a_run_says_where_the_certificates_are(good: Path, tmp_path: Path) -> None:
-    done = statecert("gate", certificates(good).parent, cwd=tmp_path)
+    for command in ("gate", "report"):
+        done = statecert(command, certificates(good).parent, cwd=tmp_path)
 
-    assert done.returncode == 4
-    assert f"try: statecert gate {certificates(good)}" in done.stderr
+        assert done.returncode == 4
+        assert f"try: statecert {command} {certificates(good)}" in done.stderr
 
 
 def test_tables_say_what_was_seen_and_demanded_and_keep_the_names_of_cells_whole(tmp_path: Path) -> None:
