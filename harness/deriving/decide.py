@@ -13,6 +13,8 @@ Per axis:
 - a cell in error counts as ``error`` on every axis that it asks about: nothing in it may count as a pass;
 - a cell that was not run or is not supported makes ``inconclusive`` of a pass on every axis that it would have
   asked about;
+- exactness is asked about by comparisons alone: what makes them believable (controls, repeatability, inventories) shows
+  nothing to be exact where nothing was compared;
 - an axis that no cell asks about is ``not_evaluated``; excluded cells ask about nothing.
 
 Overall: no cells (or only excluded ones) is ``error``; else the worst cell, where not run and not supported count as
@@ -24,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from harness.deriving.checks.answers import AXES, CODES
+from harness.deriving.checks.answers import AXES, CODES, COMPARISONS
 from harness.model.decision import CellDecision, CheckResult, Decision
 from harness.model.scenario import CellPlan, CheckKind
 from harness.model.values import DecisionAxis, Outcome, Verdict
@@ -106,9 +108,15 @@ def _axis(cells: Sequence[tuple[CellPlan, CellDecision]], axis: DecisionAxis) ->
     return min(found, key=_VERDICTS_WORST_FIRST.index, default=Verdict.NOT_EVALUATED)
 
 
+def _asks(plan: CellPlan, axis: DecisionAxis) -> bool:
+    if axis is DecisionAxis.EXACTNESS:
+        return any(check.kind in COMPARISONS for check in plan.checks)
+    return any(AXES[check.kind] is axis for check in plan.checks)
+
+
 def _on_axis(plan: CellPlan, decision: CellDecision, axis: DecisionAxis) -> Verdict | None:
     """Return what one cell says on an axis; None: nothing."""
-    if decision.outcome is Outcome.EXCLUDED or all(AXES[check.kind] is not axis for check in plan.checks):
+    if decision.outcome is Outcome.EXCLUDED or not _asks(plan, axis):
         return None
     if decision.outcome in (Outcome.ERROR, Outcome.NOT_RUN, Outcome.NOT_SUPPORTED):
         return _VERDICTS[decision.outcome]

@@ -7,6 +7,7 @@ declared, and not with what happened to be recorded.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from math import prod
 from typing import Final
 
 from harness.deriving import axes as axis
@@ -23,6 +24,11 @@ from harness.wire.scenario_doc import procedure_digest, scenario_of_procedure
 
 CAPACITY_STEP: Final = 64
 """Capacities are multiples of this many tokens."""
+
+MOST_CELLS: Final = 4096
+"""Of one product; counted before the product is made."""
+MOST_TOKENS: Final = 4_194_304
+"""Of one prompt, at the scale at which it runs."""
 
 _MOST_KEPT: Final = 64
 _CELLS: Final[dict[tuple[Scalar, ...], tuple[CellPlan, ...]]] = {}
@@ -57,7 +63,9 @@ def expand(
     key = (scenario.id, procedure_digest(scenario.procedure), *axes[axis.SCALE])
     cells = _CELLS.get(key)
     if cells is None:
-        cells = tuple(_cell(scenario, procedure, axes, coords) for coords in axis.combinations(axes))
+        _require_bounded(procedure, axes)
+        seen: dict[tuple[int, str], CellId] = {}
+        cells = tuple(_cell(scenario, procedure, axes, coords, seen) for coords in axis.combinations(axes))
         if len(_CELLS) >= _MOST_KEPT:
             _CELLS.clear()
         _CELLS[key] = cells
@@ -105,7 +113,20 @@ def _selected(cells: Sequence[CellPlan], selected: Collection[str] | None) -> tu
     return tuple(cell.id for cell in cells if cell.id in set(selected))
 
 
-def _cell(scenario: Scenario, procedure: Node, axes: Mapping[str, Mapping[Scalar, object]], coords: Coords) -> CellPlan:
+def _require_bounded(procedure: Node, axes: Mapping[str, Mapping[Scalar, object]]) -> None:
+    count = prod(len(labels) for labels in axes.values())
+    if count > MOST_CELLS:
+        Node(value=None, where=f"{procedure.where}/axes").fail(f"found {count} cells; allowed are {MOST_CELLS}")
+
+
+def _cell(
+    scenario: Scenario,
+    procedure: Node,
+    axes: Mapping[str, Mapping[Scalar, object]],
+    coords: Coords,
+    seen: dict[tuple[int, str], CellId],
+) -> CellPlan:
+    """Resolve one cell; ``seen`` holds what the cells before it do, so that none is another under a second name."""
     identity = cell_id(scenario.id, coords)
     reason = axis.exclusion(procedure, axes, coords)
     if reason:
@@ -115,6 +136,11 @@ def _cell(scenario: Scenario, procedure: Node, axes: Mapping[str, Mapping[Scalar
     plain = {key: axis.substitute(node, values) for key, node in whole.items()}
     scenario_of_procedure(scenario.id, {"axes": {}, **plain}, f"{procedure.where.partition('#')[0]} in {identity}")
     scale = coords[axis.SCALE]
+    twin = seen.setdefault((int(scale), repr(plain)), identity)
+    if twin != identity:
+        Node(value=None, where=f"{procedure.where}/axes").fail(
+            f"found cells {twin} and {identity}, which do the same; allowed are axes that something refers to"
+        )
     return _resolved(Node(value=plain, where=procedure.where), identity, coords, int(scale))
 
 
@@ -158,7 +184,10 @@ def _prompts(node: Node, scaling: Scaling) -> Mapping[str, PromptSpec]:
 
 
 def _prompt(node: Node, scaling: Scaling) -> PromptSpec:
-    return PromptSpec(segments=tuple(_segment(segment, scaling) for segment in node.elements()))
+    prompt = PromptSpec(segments=tuple(_segment(segment, scaling) for segment in node.elements()))
+    if prompt.length > MOST_TOKENS:
+        node.fail(f"found {prompt.length} tokens; allowed are {MOST_TOKENS}")
+    return prompt
 
 
 def _segment(node: Node, scaling: Scaling) -> PromptSegment:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from harness.deriving.checks.answers import COMPARISONS
 from harness.deriving.looks import LOOKED_AT, TURNS, expected_phases, step_of
 from harness.deriving.node import Node
 from harness.deriving.support import DISK_OPTION
@@ -55,8 +56,9 @@ def _require_unique_arms(cell: CellPlan, where: str) -> None:
 def _require_controls(cell: CellPlan, where: str) -> None:
     kinds = {check.kind for check in cell.checks}
     node = Node(value=None, where=f"{where}/checks")
-    if CheckKind.EXACT in kinds and CheckKind.SEEN not in kinds:
-        node.fail("found an exact check and no seen check; a run must prove that it could fail")
+    compared = sorted(kinds & COMPARISONS)
+    if compared and CheckKind.SEEN not in kinds:
+        node.fail(f"found a check of kind {compared[0]} and no seen check; a run must prove that it could fail")
     roles = {arm.role for arm in cell.arms}
     if CheckKind.EXACT in kinds and ArmRole.REFERENCE not in roles:
         node.fail("found an exact check and no arm with role reference; one must show that the engine repeats itself")

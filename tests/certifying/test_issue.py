@@ -12,6 +12,7 @@ import pytest
 from harness.certifying.issue import draft, issue, why_draft
 from harness.certifying.ledger import reinstate, withdraw
 from harness.certifying.store import read_store
+from harness.deriving.ids import claim_key
 from harness.deriving.status import derive_status, ledger_problems
 from harness.errors import InvalidDocumentError, StorageError, UsageError
 from harness.model.certificate import Certificate
@@ -161,9 +162,9 @@ def test_what_cannot_be_certified_is_refused_and_nothing_is_written(
 
 
 def test_a_partial_run_becomes_a_draft_that_no_reader_takes_for_a_certificate(tmp_path: Path) -> None:
-    from tests.fakes.evidence import SCENARIO, scenario
+    from tests.fakes.evidence import scenario, sized
 
-    two = recorded(scenario(SCENARIO.replace(b"axes: {}", b"axes: {size: [1, 2]}")))
+    two = recorded(scenario(sized(b"axes: {size: [1, 2]}")))
     partial = two.with_header(selected=("T01[scale=16,size=1]",)).without(
         lambda one: getattr(one, "cell", "") == "T01[scale=16,size=2]"
     )
@@ -260,10 +261,10 @@ def test_a_renamed_certificate_is_not_read(tmp_path: Path) -> None:
 
 
 def test_dropped_cells_are_listed(tmp_path: Path) -> None:
-    from tests.fakes.evidence import SCENARIO, scenario
+    from tests.fakes.evidence import scenario, sized
 
-    two = recorded(scenario(SCENARIO.replace(b"axes: {}", b"axes: {size: [1, 2]}")), run=1, day=1)
-    one = recorded(scenario(SCENARIO.replace(b"axes: {}", b"axes: {size: [1]}")), run=2, day=2)
+    two = recorded(scenario(sized(b"axes: {size: [1, 2]}")), run=1, day=1)
+    one = recorded(scenario(sized(b"axes: {size: [1]}")), run=2, day=2)
     issue(two.data(), tmp_path)
     issue(one.data(), tmp_path)
 
@@ -272,3 +273,25 @@ def test_dropped_cells_are_listed(tmp_path: Path) -> None:
     assert event.dropped_cells == ("T01[scale=16,size=2]",)
     assert "No longer covered: `T01[scale=16,size=2]`." in (tmp_path / KEY / "README.md").read_text()
     assert two.cell("T01[scale=16,size=2]").outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("text", ["[a](b)", "<b>", "a|b", "a`b", "a b", "a\nb"])
+def test_names_of_files_and_versions_hold_no_markup(tmp_path: Path, text: str) -> None:
+    sets = [{"name": text, "digest": "a1" * 32, "files": 3}]
+    source = FIRST.header.source
+    for run in (
+        FIRST.with_target(path_sets=sets),
+        FIRST.with_target(engine_version=text),
+        FIRST.with_target(adapter=text),
+        FIRST.with_header(source={**source, "harness_version": text}),
+        FIRST.with_header(source={**source, "path_sets": sets}),
+    ):
+        with pytest.raises(InvalidDocumentError):
+            issue(run.data(), tmp_path / "certificates")
+    assert not (tmp_path / "certificates").exists()
+
+
+def test_an_engine_has_no_dash_in_its_name() -> None:
+    assert claim_key("T01", "fake_one", "a-b", "cpu") == "T01/fake_one-a-b/cpu"
+    with pytest.raises(InvalidDocumentError, match="without dashes, like 'fake_one'"):
+        claim_key("T01", "fake-one", "a-b", "cpu")

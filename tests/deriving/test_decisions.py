@@ -10,10 +10,10 @@ from harness.deriving.judge import judge
 from harness.errors import InvalidDocumentError
 from harness.model.evidence import CellEvent, Point, Trust, Turn
 from harness.model.values import CellId, Observability, Outcome, Phase, Verdict
-from tests.fakes.evidence import CELL, SCENARIO, Recorded, recorded, scenario
+from tests.fakes.evidence import CELL, SCENARIO, Recorded, recorded, scenario, sized
 
 BASE = recorded()
-AXES = SCENARIO.replace(b"axes: {}", b"axes: {size: [1, 2, 3]}\n  exclude: [{when: {size: 3}, reason: too_big}]")
+AXES = sized(b"axes: {size: [1, 2, 3]}\n  exclude: [{when: {size: 3}, reason: too_big}]")
 THREE = recorded(scenario(AXES))
 ONE, TWO, OUT = (CellId(f"T01[scale=16,size={size}]") for size in (1, 2, 3))
 
@@ -33,6 +33,18 @@ def ended(record: Recorded, cell: str, event: str, reason: str) -> Recorded:
 def _twice(e: Recorded) -> Recorded:
     turn = next(one for one in e.observations if isinstance(one, Turn))
     return Recorded(header=e.header, observations=(*e.observations, replace(turn, t_ns=0)), finished=e.finished)
+
+
+def test_exactness_is_not_evaluated_where_nothing_was_compared() -> None:
+    text = (
+        SCENARIO[: SCENARIO.index(b"    - {id: first,")]
+        + b"    - {id: cached, cached: {at: warm.again, equals: {chunks: 3}}}\n"
+    )
+
+    overall, axes = verdicts(recorded(scenario(text)))
+
+    assert overall is Verdict.PASS
+    assert {axis for axis, verdict in axes.items() if verdict != "not_evaluated"} == {"robustness"}
 
 
 def test_observations_lie_in_time_and_within_the_run() -> None:

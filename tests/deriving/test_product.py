@@ -45,7 +45,11 @@ def test_the_capacity_holds_the_longest_session_with_decodes_and_extensions() ->
 
 
 def test_axes_run_in_the_order_of_their_names_and_scale_comes_first() -> None:
-    found = changed(lambda p: p.update(axes={"b": [1, 2], "a": {"y": {"k": 5}, "x": {"k": 4}}}, chunk=128))
+    def change(p: dict[str, Any]) -> None:
+        p.update(axes={"b": [1, 2], "a": {"y": {"k": 5}, "x": {"k": 4}}}, chunk=128)
+        p["prompts"]["more"] = [{"seed": "$b", "length": "$a.k"}]
+
+    found = changed(change)
 
     cells = expand(found, [16, 4]).cells
 
@@ -98,6 +102,11 @@ def test_labels_defaults_and_automatic_checks() -> None:
         (lambda p: p["checks"][9]["sized"].update(reference="warm.first"), "every boundary"),
         (lambda p: p["checks"][-1]["seen"].update(candidate="warm.first"), "outside a control"),
         (lambda p: p["checks"].__delitem__(slice(-2, None)), "prove that it could fail"),
+        (lambda p: p.update(checks=[p["checks"][5]]), "unchanged and no seen check"),
+        (lambda p: p.update(axes={"a": [1, 2]}), r"T01\[scale=16,a=1\] and T01\[scale=16,a=2\], which do the same"),
+        (lambda p: p.update(axes={"a": {"x": {"k": 64}, "y": {"k": 64}}}, chunk="$a.k"), "do the same"),
+        (lambda p: p.update(axes={name: [*range(64)] for name in "abc"}), "procedure/axes.* found 262144 cells"),
+        (lambda p: p["prompts"].update(more=[{"seed": 2, "length": {"plus": 4_194_305}}]), "allowed are 4194304"),
         (lambda p: p["checks"].append(copy.deepcopy(p["checks"][0])), "twice"),
         (lambda p: p["checks"][0].update(id="finished"), "twice"),
         (lambda p: p["arms"][0].update(role="candidate"), "repeats itself"),

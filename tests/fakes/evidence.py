@@ -128,6 +128,11 @@ procedure:
 CELL = "T01[scale=16]"
 
 
+def sized(axes: bytes) -> bytes:
+    """Return the text of the scenario with an axis ``size``, which makes another prompt of each label."""
+    return SCENARIO.replace(b"axes: {}", axes).replace(b"more: [{seed: 2,", b"more: [{seed: $size,")
+
+
 def scenario(text: bytes = SCENARIO) -> Scenario:
     """Return the scenario of a YAML text."""
     return parse_scenario(text, "test.yaml")

@@ -14,10 +14,10 @@ from harness.deriving.fields import text_at
 from harness.deriving.status import ledger_problems
 from harness.model.certificate import Certificate
 from harness.model.values import Phase
-from tests.fakes.evidence import SCENARIO, Recorded, recorded, scenario
+from tests.fakes.evidence import Recorded, recorded, scenario, sized
 
 KEY = "T01/fake-digests/cpu-x86_64"
-TWO_CELLS = scenario(SCENARIO.replace(b"axes: {}", b"axes: {size: [1, 2]}"))
+TWO_CELLS = scenario(sized(b"axes: {size: [1, 2]}"))
 
 
 @cache

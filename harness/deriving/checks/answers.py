@@ -61,6 +61,9 @@ AXES: Final[Mapping[CheckKind, DecisionAxis]] = {
     CheckKind.FINISHED: DecisionAxis.ROBUSTNESS,
 }
 
+COMPARISONS: Final = frozenset({CheckKind.EXACT, CheckKind.UNCHANGED, CheckKind.SAME_IMAGE})
+"""Checks that compare one state with another; without one of them nothing was said about exactness."""
+
 
 def answer(
     spec: CheckSpec,
