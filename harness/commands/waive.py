@@ -1,6 +1,7 @@
 """Record that a finding of one gate rule on one certificate is accepted, and until when.
 
-The event is a statement, not a pardon: whether a waiver counts, and of which rules, is the policy's matter.
+A gate then lists such findings with the id of this event and counts them, without weight for its exit code. Only what a
+caller requires can be waived (exit class 1); a waiver that has ended is a finding.
 """
 
 from __future__ import annotations
