@@ -4,17 +4,21 @@ A row stream grows, so most looks at one show bytes that an earlier look has sho
 state of the hash at every length that was looked at. A later look is compared with them, byte for byte; where all bytes
 are equal the digest is known, and where the stream has grown the hash goes on from there. The digest is what hashing
 every byte would give, since nothing is skipped that was not compared.
+
+What is kept is what was hashed: new bytes are copied first, the copy is hashed, and the live bytes are compared with it
+once more, so that a buffer that changes during a look is an error instead of a wrong digest.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from harness.digest.blocks import equal, opened
+from harness.errors import ProtocolError
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -33,6 +37,8 @@ class Mark:
         return self.state.hexdigest()
 
 
+Copied = Callable[[memoryview], "memoryview | None"]
+"""Returns a copy of bytes; None: there is no room for one."""
 _TAIL: Final = 64
 
 START: Final = Mark(0, sha256())
@@ -68,7 +74,7 @@ class Stream:
         last = START
         for mark in self.marks:
             end = min(mark.length, view.nbytes)
-            if not _equal(view[last.length : end], self._between(last.length, end)):
+            if not _equal(view[last.length : end], self.between(last.length, end)):
                 break
             if end < mark.length:
                 return end, last
@@ -79,7 +85,7 @@ class Stream:
         """Tell whether the last few bytes that both have are equal: a cheap sign that all are."""
         end = min(self.size, view.nbytes)
         start = max(self._starts[bisect_right(self._starts, end - 1) - 1], end - _TAIL)
-        return _equal(view[start:end], self._between(start, end))
+        return _equal(view[start:end], self.between(start, end))
 
     def fork(self, mark: Mark) -> Stream:
         """Return another stream that shares the bytes up to a mark of this one."""
@@ -101,7 +107,8 @@ class Stream:
         self._starts.append(self.size)
         self.size += piece.nbytes
 
-    def _between(self, start: int, end: int) -> memoryview:
+    def between(self, start: int, end: int) -> memoryview:
+        """Return bytes that lie in one piece, as those between two neighbouring marks do."""
         index = bisect_right(self._starts, start) - 1
         return self._pieces[index][start - self._starts[index] : end - self._starts[index]]
 
@@ -118,6 +125,8 @@ class Found:
     """How far it equals ``parent``."""
     parent: Stream | None
     """The stream that it shares most with."""
+    piece: memoryview | None = None
+    """A copy of its bytes that no stream has: those that the hash was made of."""
 
     @property
     def kept(self) -> int:
@@ -131,53 +140,78 @@ class RowMemory:
     def __init__(self) -> None:
         self._streams: dict[str, list[Stream]] = {}
 
-    def look(self, name: str, view: memoryview) -> Found:
+    def look(self, name: str, view: memoryview, copied: Copied | None = None) -> Found:
         """Return what is known of a buffer, its hash included.
 
         Args:
             name: Of the part.
             view: All valid bytes of it.
+            copied: Copies bytes that are to be kept and are new; None: none are to be kept.
+
+        Raises:
+            ProtocolError: The buffer changed while it was copied and hashed.
         """
         base, parent = START, None
         for stream in sorted(self._streams.get(name, []), key=lambda known: not known.ends_like(view)):
             length, mark = stream.match(view)
             if length == view.nbytes:
-                return Found(_known(stream, mark, view), stream, mark, stream)
+                return Found(_known(stream, mark, view.nbytes), stream, mark, stream)
             if length == stream.size:
-                return Found(_continued(mark, view), stream, mark, stream)
+                full, piece = _continued(name, mark, view, copied)
+                return Found(full, stream, mark, stream, piece)
             if mark > base:
                 base, parent = mark, stream
-        return Found(_continued(base, view), None, base, parent)
+        full, piece = _continued(name, base, view, copied)
+        return Found(full, None, base, parent, piece)
 
-    def keep(self, name: str, found: Found, piece: memoryview | None) -> Stream:
+    def keep(self, name: str, found: Found) -> Stream:
         """Give the bytes of a buffer that are new a stream, and return it.
 
         Args:
             name: Of the part.
-            found: What :meth:`look` has told of the buffer.
-            piece: A copy of its bytes from ``found.kept`` on; None: there are none.
+            found: What :meth:`look` has told of the buffer, with a copy of what is new.
         """
         stream = found.stream
         if stream is None:
             stream = found.parent.fork(found.base) if found.parent is not None else Stream()
             self._streams.setdefault(name, []).append(stream)
-        if piece is not None:
-            stream.grow(piece, found.mark)
+        if found.piece is not None:
+            stream.grow(found.piece, found.mark)
         return stream
 
 
-def _known(stream: Stream, mark: Mark, view: memoryview) -> Mark:
-    if mark.length == view.nbytes:
+def require_unchanged(name: str, view: memoryview, copy: memoryview) -> None:
+    """Compare a part with the copy that was made of it and hashed.
+
+    Raises:
+        ProtocolError: They differ: something writes to the part while the session is looked at.
+    """
+    if not _equal(view, copy):
+        raise ProtocolError(f"{name}: the bytes changed while they were looked at; expected a session at rest")
+
+
+def _known(stream: Stream, mark: Mark, size: int) -> Mark:
+    if mark.length == size:
         return mark
-    known = _continued(mark, view)
+    known = _hashed(mark, stream.between(mark.length, size))
     stream.add(known)
     return known
 
 
-def _continued(mark: Mark, view: memoryview) -> Mark:
+def _continued(name: str, mark: Mark, view: memoryview, copied: Copied | None) -> tuple[Mark, memoryview | None]:
+    new = view[mark.length :]
+    piece = copied(new) if copied is not None and new.nbytes else None
+    if piece is None:
+        return _hashed(mark, new), None
+    full = _hashed(mark, piece)
+    require_unchanged(name, new, piece)
+    return full, piece
+
+
+def _hashed(mark: Mark, more: memoryview) -> Mark:
     state = mark.state.copy()
-    state.update(view[mark.length :])
-    return Mark(view.nbytes, state)
+    state.update(more)
+    return Mark(mark.length + more.nbytes, state)
 
 
 def _equal(left: memoryview, right: memoryview) -> bool:

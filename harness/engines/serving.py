@@ -232,8 +232,8 @@ class Server(Desk):
 
     def dump(self, message: Message) -> dict[str, object]:
         """Keep one part in the spool, also above its budget."""
-        _, view = self._part(message)
-        self._open_spool().keep(text(message.body, "sha256"), view, beyond_budget=True)
+        part, view = self._part(message)
+        self._open_spool().keep(text(message.body, "sha256"), view, name=part.name, beyond_budget=True)
         return {}
 
     def locate(self, message: Message) -> dict[str, object]:

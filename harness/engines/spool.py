@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import shutil
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.digest.parts import part_digest
 from harness.engines.rowmemory import Found, RowMemory, Stream
-from harness.errors import StorageError
+from harness.errors import ProtocolError, StorageError
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -61,6 +62,7 @@ class Spool:
         self._places: dict[str, tuple[Stream, int]] = {}
         self._rows = RowMemory()
         self._pool: ThreadPoolExecutor | None = None
+        self._counting = threading.Lock()
 
     def __contains__(self, sha256: str) -> bool:
         return sha256 in self._places
@@ -75,28 +77,32 @@ class Spool:
 
         Raises:
             StorageError: The disk refuses.
+            ProtocolError: A part changed while it was looked at.
         """
         large = [part for part in parts if part.rows and part.view.nbytes >= _SMALL]
-        looked = dict(zip((part.name for part in large), self._looked(large, threads), strict=True))
+        looked = dict(zip((part.name for part in large), self._looked(large, threads, keep=keep), strict=True))
         digests: list[str] = []
         kept = True
         for part in parts:
             found = looked.get(part.name)
             digests.append(found.mark.digest if found is not None else part_digest(part.view))
             if keep:
-                kept &= self.keep(digests[-1], part.view) if found is None else self._keep_rows(part, found)
+                here = self._keep_rows(part, found) if found else self.keep(digests[-1], part.view, name=part.name)
+                kept &= here
         return digests, kept
 
-    def keep(self, sha256: str, view: memoryview, *, beyond_budget: bool = False) -> bool:
+    def keep(self, sha256: str, view: memoryview, *, name: str = "a part", beyond_budget: bool = False) -> bool:
         """Keep a part unless it is there; return whether it is there now.
 
         Args:
             sha256: Digest of ``view``; the name under which it can be read.
             view: All valid bytes.
+            name: What to call the part in an error.
             beyond_budget: Keep it even if the budget is spent (for the one part that must be located).
 
         Raises:
             StorageError: The disk refuses.
+            ProtocolError: The bytes are not those of the digest any more.
         """
         if sha256 in self._places:
             return True
@@ -105,6 +111,8 @@ class Spool:
         copy = self._copied(view)
         if copy is None:
             return False
+        if part_digest(copy) != sha256:
+            raise ProtocolError(f"{name}: the bytes changed after they were hashed; expected a session at rest")
         self._places[sha256] = Stream([copy]), view.nbytes
         return True
 
@@ -124,40 +132,43 @@ class Spool:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def _looked(self, parts: Sequence[Part], threads: int) -> Sequence[Found]:
+    def _looked(self, parts: Sequence[Part], threads: int, *, keep: bool) -> Sequence[Found]:
+        copied = self._copied if keep else None
         if threads <= 1 or len(parts) <= 1:
-            return [self._rows.look(part.name, part.view) for part in parts]
+            return [self._rows.look(part.name, part.view, copied) for part in parts]
         if self._pool is None:
             from concurrent.futures import ThreadPoolExecutor
 
             self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="hash")
-        return list(self._pool.map(lambda part: self._rows.look(part.name, part.view), parts))
+        return list(self._pool.map(lambda part: self._rows.look(part.name, part.view, copied), parts))
 
     def _keep_rows(self, part: Part, found: Found) -> bool:
-        piece = None
-        if found.kept < part.view.nbytes:
-            piece = self._copied(part.view[found.kept :])
-            if piece is None:
-                return found.mark.digest in self
-        stream = self._rows.keep(part.name, found, piece)
+        if found.kept < part.view.nbytes and found.piece is None:
+            return found.mark.digest in self
+        stream = self._rows.keep(part.name, found)
         self._places.setdefault(found.mark.digest, (stream, part.view.nbytes))
         return True
 
     def _copied(self, view: memoryview) -> memoryview | None:
         """Return a copy in memory, else in a file; None: neither budget has room."""
-        if view.nbytes <= self._memory_left:
-            self._memory_left -= view.nbytes
+        with self._counting:
+            in_memory = view.nbytes <= self._memory_left
+            if in_memory:
+                self._memory_left -= view.nbytes
+            elif view.nbytes <= self._disk_left:
+                self._disk_left -= view.nbytes
+                self._files += 1
+                number = self._files
+            else:
+                return None
+        if in_memory:
             return memoryview(bytes(view))
-        if view.nbytes <= self._disk_left:
-            self._disk_left -= view.nbytes
-            with _storage("keeping a part"):
-                return self._in_file(view)
-        return None
+        with _storage("keeping a part"):
+            return self._in_file(view, number)
 
-    def _in_file(self, view: memoryview) -> memoryview:
+    def _in_file(self, view: memoryview, number: int) -> memoryview:
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._files += 1
-        path = self._folder / f"piece-{self._files}"
+        path = self._folder / f"piece-{number}"
         path.write_bytes(view)
         with path.open("rb") as file:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.engines.spool import Part, Spool, SpoolBudget
-from harness.errors import StorageError
+from harness.errors import ProtocolError, StorageError
 
 LARGE = 100_000
 ROW = 100
@@ -95,3 +95,45 @@ def test_small_and_empty_parts_are_kept_as_they_are(spool: Spool) -> None:
 
     assert kept
     assert [bytes(spool.read(digest)) for digest in digests] == [b"", b"abc"]
+
+
+class _Racing(Spool):
+    """Another thread writes into a live buffer before or after it is copied."""
+
+    live = bytearray()
+    early = True
+
+    def _copied(self, view: memoryview) -> memoryview | None:
+        self.live[100] ^= 255 * self.early
+        copy = super()._copied(view)
+        self.live[100] ^= 255 * (not self.early)
+        return copy
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize(("size", "rows"), [(LARGE, True), (1000, True), (LARGE, False)])
+def test_a_buffer_that_changes_during_a_look_never_has_the_digest_of_other_bytes(
+    tmp_path: Path, early: bool, size: int, rows: bool
+) -> None:
+    spool = _Racing(tmp_path, SpoolBudget())
+    spool.live, spool.early = _bytes(1, size), early
+    before = hashlib.sha256(spool.live).hexdigest()
+    part = Part("layer1.k", memoryview(spool.live), rows=rows)
+
+    told = ""
+    try:
+        digests, _ = spool.hashed([part], keep=True)
+    except ProtocolError as error:
+        told = str(error)
+    if told:
+        assert told.startswith("layer1.k: the bytes changed")
+        assert before not in spool
+    else:
+        assert hashlib.sha256(spool.read(digests[0])).hexdigest() == digests[0]
+        later, _ = spool.hashed([part], keep=False)
+        assert later[0] == hashlib.sha256(spool.live).hexdigest()
+
+
+def test_a_part_is_not_kept_under_the_digest_of_other_bytes(spool: Spool) -> None:
+    with pytest.raises(ProtocolError, match=r"^layer1\.k: "):
+        spool.keep("0" * 64, memoryview(b"abc"), name="layer1.k")
