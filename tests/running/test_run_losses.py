@@ -44,7 +44,9 @@ def _outcomes(evidence: Evidence) -> Sequence[str]:
 @pytest.mark.parametrize("event", ["begin", "end"])
 def test_a_child_that_ends_after_its_last_arm_is_a_crash(tmp_path: Path, how: str, detail: str, event: str) -> None:
     dying = {**FLIPPED, "engine": {"misbehave": how, "during": "close"}}
-    plan = toy_plan(toy_procedure([COLD, WARM, dying], CHECKS, axes={"turn": ["a", "b"]}))
+    plan = toy_plan(
+        toy_procedure([COLD, WARM, dying], CHECKS, axes={"threads": [1, 2]}, engine={"threads": "$threads"})
+    )
 
     def wait(observation: Observation) -> None:
         if isinstance(observation, CellEvent) and observation.event == event:

@@ -239,7 +239,9 @@ def test_a_device_that_is_absent_makes_cells_that_are_not_run(tmp_path: Path) ->
 
 
 def test_an_interrupted_run_leaves_evidence_that_says_so(tmp_path: Path) -> None:
-    plan = toy_plan(toy_procedure([COLD, WARM, FLIPPED], [EXACT, SEEN], axes={"turn": ["a", "b", "c"]}))
+    plan = toy_plan(
+        toy_procedure([COLD, WARM, FLIPPED], [EXACT, SEEN], axes={"threads": [1, 2, 3]}, engine={"threads": "$threads"})
+    )
 
     def stop(observation: Observation) -> None:
         if isinstance(observation, Turn) and observation.cell == plan.cells[1].id:
@@ -257,7 +259,9 @@ def test_an_interrupted_run_leaves_evidence_that_says_so(tmp_path: Path) -> None
 
 
 def test_only_selected_cells_are_run(tmp_path: Path) -> None:
-    plan = toy_plan(toy_procedure([COLD, WARM, FLIPPED], [EXACT, SEEN], axes={"turn": ["a", "b"]}))
+    plan = toy_plan(
+        toy_procedure([COLD, WARM, FLIPPED], [EXACT, SEEN], axes={"threads": [1, 2]}, engine={"threads": "$threads"})
+    )
     chosen = replace(plan, selected=(plan.cells[1].id,))
     with toy_host(tmp_path) as host:
         evidence = run_toy(host, chosen, tmp_path)
