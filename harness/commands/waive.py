@@ -12,7 +12,7 @@ from harness.commands import ledger_common as common
 from harness.errors import ExitCode
 
 EXAMPLE = (
-    "example: statecert waive 3f9a01 --rule CG605 --reason environment_changed --until 2026-12-31\n" + common.REASONS
+    "example: statecert waive 3f9a01 --rule CG601 --reason environment_changed --until 2026-12-31\n" + common.REASONS
 )
 
 
