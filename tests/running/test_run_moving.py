@@ -304,7 +304,11 @@ def test_images_outlive_the_process(tmp_path: Path) -> None:
 @pytest.mark.parametrize("label", ["../up", "UP", "", 3])
 def test_a_disk_is_a_label(label: object) -> None:
     with pytest.raises(InvalidScenarioError, match="disk"):
-        toy_plan(toy_procedure([{**WARM, "engine": {"disk": label}}], [{"id": "c", "cached": {"at": "warm.first", "equals": 0}}]))
+        toy_plan(
+            toy_procedure(
+                [{**WARM, "engine": {"disk": label}}], [{"id": "c", "cached": {"at": "warm.first", "equals": 0}}]
+            )
+        )
 
 
 # -- ends ----------------------------------------------------------------------------------------------------------
