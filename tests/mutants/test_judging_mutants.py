@@ -81,7 +81,8 @@ def test_a_crash_anywhere_in_the_cell_does_not_count() -> None:
 
 
 def test_kinds_and_ids_choose() -> None:
-    assert chosen(["K13"]) == ["K13.chunks-shift-on-hit"]
+    assert chosen(["K13.chunks-shift-on-hit"]) == ["K13.chunks-shift-on-hit"]
+    assert {name.partition(".")[0] for name in chosen(["K13"])} == {"K13"}
     assert set(chosen(["K01"])) < set(chosen([]))
     assert EXPECTED.phase == Phase.RESTORED
     with pytest.raises(NothingToDoError, match="K99"):
