@@ -134,11 +134,12 @@ def test_an_altered_image_is_refused(tmp_path: Path, how: dict[str, object], cod
     checks = [
         {"id": "no", "refused": {"at": "refused.no", "codes": [code]}},
         {"id": "untouched", "unchanged": {"candidate": "refused.after", "reference": "refused.before"}},
+        IMAGE_CHECKS[-1],
     ]
-    evidence = _run(tmp_path, [arm], checks)
+    evidence = _run(tmp_path, [GOING_ON, arm, WRONG], checks)
 
     assert set(_results(evidence).values()) == {("pass", "")}
-    assert _step(evidence, "harm").detail["sha256"] != _step(evidence, "out").detail["sha256"]
+    assert _step(evidence, "harm").detail["sha256"] != _step(evidence, "out", "refused").detail["sha256"]
 
 
 def test_an_export_into_too_little_room_is_refused_and_leaves_no_image(tmp_path: Path) -> None:
@@ -157,9 +158,10 @@ def test_an_export_into_too_little_room_is_refused_and_leaves_no_image(tmp_path:
         {"id": "short", "refused": {"at": "short.short", "codes": ["short_buffer"]}},
         {"id": "gone", "refused": {"at": "short.gone", "codes": ["missing"]}},
         {"id": "roomy", "same_image": {"candidate": "short.roomy", "reference": "short.whole"}},
+        IMAGE_CHECKS[-1],
     ]
 
-    assert set(_results(_run(tmp_path, [arm], checks)).values()) == {("pass", "")}
+    assert set(_results(_run(tmp_path, [GOING_ON, arm, WRONG], checks)).values()) == {("pass", "")}
 
 
 def test_an_alteration_that_changes_nothing_is_no_alteration(tmp_path: Path) -> None:
