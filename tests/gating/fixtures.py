@@ -22,7 +22,7 @@ from harness.certifying.ledger import regenerate, supersede_event, write_event, 
 from harness.certifying.store import certificate_path, evidence_path, read_store
 from harness.deriving.ids import certificate_id
 from harness.model.certificate import Certificate, Event, Status
-from harness.model.evidence import CellEvent, PartRow, PartTable, Point, Turn
+from harness.model.evidence import CellEvent, PartRow, PartTable, Point, StepRecord, Turn
 from harness.model.scenario import Scenario
 from harness.model.values import CellId, CertificateState, Phase, ReasonCode, Sha256
 from harness.wire import canonical
@@ -1046,8 +1046,12 @@ def cell_excluded_by_hand(folder: Path) -> None:
 
 @fixture("CG903")
 def path_in_evidence(folder: Path) -> None:
-    named = relabelled(a_run(), lambda row: replace(row, name=HOME) if row.name == part_name("kv") else row)
-    file_run(folder, named)
+    run = a_run()
+    turn = next(one for one in run.observations if isinstance(one, Turn))
+    told = StepRecord(
+        cell=turn.cell, arm="warm", rep=0, label="first", kind="run", ended="done", detail={"library": HOME}
+    )
+    file_run(folder, replace(run, observations=(*run.observations, told)))
 
 
 @fixture("CG903")
