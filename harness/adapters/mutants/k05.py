@@ -391,3 +391,16 @@ class EmptyImageKeepsLogits(Mutant):
     mutant_id = "K05.empty-image-keeps-logits"
     stopped_by = Stop(scenario="A11", check="emptied-like-fresh", part="logits", phase="seen")
     imager = _EmptyKeeps
+
+
+class _TakesOrphans(SessionCache):
+    def admissible(self, entry: Entry) -> bool:  # noqa: ARG002 - that is the fault
+        return True
+
+
+class OrphansPublished(Mutant):
+    """A capture is published though the snapshot that it rests on is gone."""
+
+    mutant_id = "K05.orphans-published"
+    stopped_by = Stop(scenario="B09", check="two-refused")
+    store = _TakesOrphans
