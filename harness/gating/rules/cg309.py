@@ -6,7 +6,7 @@ from typing import Final
 
 from harness.gating.rule import Body, Problem, Problems, Rule, Subject
 from harness.gating.sight import Sight
-from harness.model.scenario import CellPlan, CheckKind, CheckSpec
+from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, StepKind
 
 _EXACT: Final = "EXACT.STATE"
 _SEEN: Final = "CTRL.SEEN"
@@ -40,8 +40,18 @@ def _fault(sight: Sight | None, cell: Body) -> str:
 def _fired(sight: Sight, plan: CellPlan, spec: CheckSpec | None) -> bool:
     if spec is None:
         return False
+    images = [_image(sight, plan, ref) for ref in (spec.candidate, spec.reference)]
+    if all(images):
+        return images[0] != images[1]
     pairs = sight.pairs(plan.id, spec)
     return any(other is not None and sight.unequal(one, other, tuple(spec.fields)) for one, other in pairs)
+
+
+def _image(sight: Sight, plan: CellPlan, ref: PointRef | None) -> str:
+    """The digest of what a step exported; empty where it is no such step, or exported nothing."""
+    record = sight.steps.get((plan.id, ref.arm, ref.label)) if ref is not None else None
+    exported = record is not None and record.kind == StepKind.EXPORT and record.ended == "done"
+    return str(record.detail.get("sha256", "")) if record is not None and exported else ""
 
 
 RULE = Rule(
