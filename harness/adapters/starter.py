@@ -111,7 +111,7 @@ class StarterEngine:
     def identity(self) -> Identity:
         """Say what was loaded, not what was asked for."""
         return Identity(
-            engine=NAME,
+            engine=NAME.replace("-", "_"),  # names in records hold no dash
             version="0.1",
             model=str(self.options["preset"]),
             model_digest=hashlib.sha256(NAME.encode()).hexdigest(),

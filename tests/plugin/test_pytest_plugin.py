@@ -96,7 +96,7 @@ def test_xdist_keeps_a_scenario_on_one_worker(foreign: Path) -> None:
 
 def test_an_interrupted_session_leaves_a_draft(foreign: Path) -> None:
     (foreign / "scenarios" / "A91-bad.yaml").write_text(
-        TOY_SCENARIO.replace("A90", "A91").replace("part: $part", "part: window")
+        TOY_SCENARIO.replace("A90", "A91").replace("witness: copied", "witness: none")
     )
 
     done = run(foreign, "-q", "-x", *TOY)
