@@ -88,7 +88,9 @@ def test_a_lone_surrogate_is_refused() -> None:
         canonical.canonical({"a": "\ud800"})
 
 
-@pytest.mark.parametrize("value", [object(), b"x", {1, 2}, MappingProxyType({"a": 1}), complex(1)], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "value", [object(), b"x", {1, 2}, MappingProxyType({"a": 1}), complex(1)], ids=lambda one: type(one).__name__
+)
 def test_a_type_that_documents_cannot_hold_is_refused(value: object) -> None:
     with pytest.raises(TypeError):
         canonical.canonical({"a": value})
