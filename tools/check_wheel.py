@@ -43,7 +43,7 @@ procedure:
   requires: [parts, logits, boundaries, prefix_cache]
   families: [kv]
   chunk: 64
-  engine: {}
+  engine: {arch: $arch}
   axes: {arch: [attention, hybrid]}
   prompts:
     A: [{seed: 1, length: {chunks: 2, tokens: 20}}]
