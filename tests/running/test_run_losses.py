@@ -63,8 +63,13 @@ def test_a_child_that_ends_after_its_last_arm_is_a_crash(tmp_path: Path, how: st
 
 def test_a_child_that_ends_between_two_arms_is_a_crash_of_one_of_them(tmp_path: Path) -> None:
     dying = {**COLD, "engine": {"misbehave": "abort_later", "during": "close"}}
+
+    def wait(observation: Observation) -> None:
+        if isinstance(observation, Turn):
+            time.sleep(0.2)  # longer than the child still lives: it is gone before the next arm ends
+
     with toy_host(tmp_path) as host:
-        evidence = run_toy(host, toy_plan(toy_procedure([dying, WARM, FLIPPED], CHECKS)), tmp_path)
+        evidence = run_toy(host, toy_plan(toy_procedure([dying, WARM, FLIPPED], CHECKS)), tmp_path, progress=wait)
 
     assert "SIGABRT" in [detail for _, detail in _crashes(evidence)]
     assert _outcomes(evidence) == ["error"]
