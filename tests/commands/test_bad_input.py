@@ -137,7 +137,7 @@ def test_a_malformed_certificate_is_named_with_the_path_inside(
             "{prompt: A, decode: 4, as: a}",
             "{prompt: Z, decode: 4, as: a}",
             "'Z'",
-            marks=pytest.mark.xfail(strict=False, reason="what a plan refuses names the id and not the file"),
+            marks=pytest.mark.xfail(strict=True, reason="what a plan refuses names the id and not the file"),
         ),
     ],
 )
