@@ -20,13 +20,16 @@ from harness.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     import argparse
 
+    from harness.gating.since import Since
     from harness.model.certificate import GateReport
+    from harness.model.policy import Policy
 
 DEFAULT = "certificates"
 SIGNERS = "trust/allowed_signers"
 EXAMPLE = (
     "example: statecert gate certificates\n"
     "         statecert gate --signers trust/allowed_signers --require-signatures --github\n"
+    "         statecert gate --since origin/main --policy trust/policy.yaml --signers trust/allowed_signers\n"
     "         statecert gate --explain CG301"
 )
 
@@ -38,13 +41,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--signers", metavar="FILE", help="allowed signers: each signature that is there must count")
     parser.add_argument("--revoked", metavar="FILE", help="revoked public keys, one a line; with --signers")
     parser.add_argument("--require-signatures", action="store_true", help="each document must have a signature")
+    parser.add_argument("--policy", metavar="FILE", help="what is demanded beyond validity, as YAML")
+    parser.add_argument("--since", metavar="BASE", help="judge a change: nothing of BASE was edited or taken away")
+    parser.add_argument(
+        "--descends", action="store_true", help="with --since: BASE must be an ancestor, as after a push"
+    )
     parser.add_argument("--fresh", action="store_true", help="files of current certificates must be what they were")
     parser.add_argument(
-        "--root", action="append", metavar="DIR", help="tree that packages lie below; with --fresh (default: .)"
+        "--root",
+        action="append",
+        metavar="DIR",
+        help="tree that packages lie below; with --fresh or --since (default: .)",
     )
     parser.add_argument("--at", default="", metavar="TIME", help="when keys and waivers must hold (default: now)")
     parser.add_argument("--fix", action="store_true", help="first write anew what is generated, and nothing else")
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    parser.add_argument("--record", metavar="DIR", help="also file the run as a record, under its own digest")
     parser.add_argument(
         "--junit", metavar="FILE", help="also write the verdict as JUnit XML, a test case for each rule"
     )
@@ -71,8 +83,25 @@ def run(args: argparse.Namespace) -> ExitCode:
         _fix(args.folder or [DEFAULT])
     report = _gate(args.folder, **asked)
     _bytes(outputs.to_json(report)) if args.json else sys.stdout.write(outputs.text(report))
+    _file(args, report)
     _for_a_forge(args, report)
     return report.exit_code
+
+
+def _file(args: argparse.Namespace, report: GateReport) -> None:
+    """Keep the run as a record: the same run gives the same bytes under the same name."""
+    if not args.record:
+        return
+    from pathlib import Path
+
+    from harness.gating import outputs
+    from harness.wire import files
+
+    identity = outputs.record_id(report)
+    path = Path(args.record) / f"gate-{identity[:12]}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.replace(path, outputs.to_json(report))
+    sys.stderr.write(f"record {identity}\nwrote {path}\n")
 
 
 def _asked(args: argparse.Namespace) -> dict[str, Any]:
@@ -81,21 +110,61 @@ def _asked(args: argparse.Namespace) -> dict[str, Any]:
 
     from harness.commands import verify
 
-    if not args.signers and (args.revoked or args.require_signatures):
+    since = _since(args)
+    policy = _policy(args, since)
+    required = args.require_signatures or (policy is not None and policy.signatures)
+    if not args.signers and (args.revoked or required):
         raise UsageError("--revoked and --require-signatures need --signers: the allowed signers, like " + SIGNERS)
     if args.at:
         verify.moment(args.at)
     asked = {"require_pass": args.require_pass, "require_signatures": args.require_signatures, "day": args.at[:10]}
-    if args.root and not args.fresh:
-        raise UsageError("--root says where --fresh looks; add --fresh")
+    asked["policy"], asked["since"] = policy, since
+    if args.root and not (args.fresh or args.since):
+        raise UsageError("--root says where --fresh and --since look; add one of them")
+    asked["roots"] = args.root or ["."]
     if missing := next((root for root in args.root or () if not Path(root).is_dir()), ""):
         raise UsageError(f"no folder {missing!r} to look for files in")
     if args.fresh:
         asked["fresh_in"] = args.root or ["."]
     if args.signers:
         revoked = Path(args.revoked) if args.revoked else None
-        asked["keyring"] = verify.keyring(Path(args.signers), revoked, args.at)
+        read = verify.from_disk if since is None else since.file
+        accepted = policy is None or policy.demonstration_keys
+        asked["keyring"] = verify.keyring(Path(args.signers), revoked, args.at, read=read, demonstration=accepted)
     return asked
+
+
+def _since(args: argparse.Namespace) -> Since | None:
+    """The change that is judged, from the repository around the first folder."""
+    if not args.since:
+        if args.descends:
+            raise UsageError("--descends says something about --since; add it")
+        return None
+    from pathlib import Path
+
+    from harness.gating.since import Since
+    from harness.wire.gitobjects import Repository
+
+    folder = Path((args.folder or [DEFAULT])[0])
+    if not folder.is_dir():
+        raise UsageError(f"no folder {str(folder)!r}; name one that holds certificates")
+    return Since(Repository(folder), args.since, descends=args.descends)
+
+
+def _policy(args: argparse.Namespace, since: Since | None) -> Policy | None:
+    """The policy; of a change, the one of its base."""
+    if not args.policy:
+        return None
+    from pathlib import Path
+
+    from harness.commands import verify
+    from harness.wire.policy_doc import parse_policy
+
+    path = Path(args.policy)
+    if since is None:
+        return parse_policy(verify.from_disk(path), args.policy)
+    text = since.file(path)
+    return parse_policy(text, f"{since.base[:12]}:{args.policy}")
 
 
 def _fix(folders: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,8 +61,35 @@ def run(args: argparse.Namespace) -> ExitCode:
     return code
 
 
-def keyring(signers: Path | None, revoked: Path | None, at: str = "", principal: str = "") -> Keyring:
+def from_disk(path: Path) -> bytes:
+    """Return a file of policy or keys as it lies there.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if not path.is_file():
+        raise UsageError(f"no file {path}")
+    return files.read(path, max_bytes=_BYTES)
+
+
+def keyring(
+    signers: Path | None,
+    revoked: Path | None,
+    at: str = "",
+    principal: str = "",
+    *,
+    read: Callable[[Path], bytes] | None = None,
+    demonstration: bool = True,
+) -> Keyring:
     """Return the keys that count, from the files that the caller named or the usual ones.
+
+    Args:
+        signers: Allowed signers.
+        revoked: Revoked keys.
+        at: When keys must be valid; now, if not given.
+        principal: Who must have signed.
+        read: Gives the bytes of a file; those of the disk, if not given.
+        demonstration: Whether keys of principals named ``demonstration`` count.
 
     Raises:
         UsageError: A named file is not there, there are no signers, or the time is none.
@@ -74,14 +101,17 @@ def keyring(signers: Path | None, revoked: Path | None, at: str = "", principal:
     signers = signers or SIGNERS
     if revoked is None and REVOKED.is_file():
         revoked = REVOKED
-    for path in (signers, *([revoked] if revoked is not None else [])):
-        if not path.is_file():
-            raise UsageError(f"no file {path}; `statecert trust add` makes one")
+    if read is None:
+        for path in (signers, *([revoked] if revoked is not None else [])):
+            if not path.is_file():
+                raise UsageError(f"no file {path}; `statecert trust add` makes one")
+        read = from_disk
     return Keyring(
-        signers=parse_signers(files.read(signers, max_bytes=_BYTES), str(signers)),
-        revoked=frozenset() if revoked is None else parse_revoked(files.read(revoked, max_bytes=_BYTES), str(revoked)),
+        signers=parse_signers(read(signers), str(signers)),
+        revoked=frozenset() if revoked is None else parse_revoked(read(revoked), str(revoked)),
         at=moment(at) if at else int(time.time()),
         principal=principal,
+        demonstration=demonstration,
     )
 
 
@@ -111,7 +141,7 @@ def exit_code(checked: Sequence[Checked]) -> ExitCode:
 
 
 def _as_text(checked: Sequence[Checked]) -> str:
-    from harness.wire.signed_documents import PROVES, PROVES_NOT
+    from harness.wire.signed_documents import DEMONSTRATED, DEMONSTRATION, PROVES, PROVES_NOT
 
     bad = sorted(
         (one for one in checked if one.reason is not None), key=lambda one: (one.reason == "unsigned", one.path)
@@ -122,7 +152,8 @@ def _as_text(checked: Sequence[Checked]) -> str:
         count = sum((one.principals, one.fingerprint) == (principals, print_of_key) for one in checked)
         lines.append(f"{count} signed by {principals} ({print_of_key})")
     lines.append(f"{len(checked) - len(bad)} of {len(checked)} documents have a signature that counts")
-    return "\n".join([*lines, PROVES, PROVES_NOT, ""])
+    shown = any(principals.startswith(DEMONSTRATION) for principals, _ in by)
+    return "\n".join([*lines, PROVES, PROVES_NOT, *([DEMONSTRATED] if shown else []), ""])
 
 
 def _as_value(checked: Sequence[Checked], code: ExitCode) -> dict[str, object]:

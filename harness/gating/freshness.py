@@ -64,7 +64,7 @@ class Freshness:
 
     def _placed(self, patterns: Sequence[str]) -> tuple[Path, list[str]] | None:
         """Return the root that has the packages of all patterns, and the patterns below it."""
-        steps = [_below_root(pattern) for pattern in patterns]
+        steps = [steps_of(pattern) for pattern in patterns]
         for root in self._roots:
             if all((root / package).is_dir() for package, _ in steps):
                 return root, [f"{package}/{glob}" for package, glob in steps]
@@ -93,7 +93,7 @@ class Freshness:
         return f"; changed since {commit[:12]}: {', '.join(kept[:_MOST])}{more}" if kept else ""
 
 
-def _below_root(pattern: str) -> tuple[str, str]:
+def steps_of(pattern: str) -> tuple[str, str]:
     """Return the folder of the package, and the glob inside it.
 
     Raises:

@@ -30,7 +30,9 @@ from harness.model.evidence import Evidence
 from harness.wire import canonical
 
 if TYPE_CHECKING:
+    from harness.gating.since import Covered, Since
     from harness.model.campaign import CampaignRecords
+    from harness.model.policy import Policy
     from harness.wire.signed_documents import Keyring
 
 MAX_FINDINGS: Final = 10_000
@@ -53,6 +55,9 @@ def gate(
     require_signatures: bool = False,
     day: str = "",
     fresh_in: Sequence[str] = (),
+    policy: Policy | None = None,
+    since: Since | None = None,
+    roots: Sequence[str] = (".",),
     rules: Sequence[Rule] | None = None,
 ) -> GateReport:
     """Judge certificates folders.
@@ -64,13 +69,18 @@ def gate(
         require_signatures: Also demand that every certificate and event has a signature.
         day: On which waivers must hold, like ``2026-12-31``; today (UTC) by default.
         fresh_in: Trees in which the files of current certificates must still be what they were; none: not asked.
+        policy: What is demanded beyond validity.
+        since: The change that is judged; without one nothing is asked about what was there before.
+        roots: Trees that packages lie below, to tell which certificates speak of a changed file.
         rules: Rules to run; all by default. A run with fewer rules says less, and lists which ran.
 
     Raises:
-        UsageError: A folder does not exist, or none was named; signatures are required of nobody.
+        UsageError: A folder does not exist, or none was named; signatures are required of nobody; a folder lies
+            outside of the repository of the change.
     """
     if not folders:
         raise UsageError("no folder to gate; name one, like certificates")
+    require_signatures = require_signatures or (policy is not None and policy.signatures)
     if require_signatures and keyring is None:
         raise UsageError("signatures are required, and it is not said whose; name the allowed signers")
     day = day or time.strftime("%Y-%m-%d", time.gmtime())
@@ -79,11 +89,21 @@ def gate(
         from harness.gating.freshness import Freshness
 
         fresh = Freshness(fresh_in)
-    asked = Asked(day=day, passes=require_pass, keyring=keyring, signatures=require_signatures, fresh=fresh)
+    asked = Asked(
+        day=day,
+        passes=require_pass,
+        keyring=keyring,
+        signatures=require_signatures,
+        fresh=fresh,
+        policy=policy,
+        since=since,
+    )
     given = asked.options
     run = _Run([rule for rule in (RULES if rules is None else rules) if not rule.option or rule.option in given], asked)
     for root in folders:
         _gate_folder(run, root)
+    if since is not None:
+        run.covered = since.coverage([os.fspath(root) for root in folders], roots, run.patterns)
     return run.report()
 
 
@@ -101,6 +121,11 @@ class _Run:
         self.outcomes: Counter[str] = Counter()
         self.stops: list[str] = []
         self.waived: list[Waived] = []
+        self.contested: list[str] = []
+        self.judged: list[str] = []
+        """One line for each record that was judged: what a record of this run binds it to."""
+        self.patterns: dict[tuple[str, ...], list[str]] = {}
+        self.covered: Sequence[Covered] = ()
 
     def ask(self, check: Callable[[Rule], Callable[[_T], Problems] | None], subject: _T, where: str) -> None:
         """Run one kind of check of every rule that has it, on one subject."""
@@ -135,7 +160,26 @@ class _Run:
             outcomes=dict(sorted(self.outcomes.items())),
             stops=tuple(sorted(self.stops)),
             waived=tuple(sorted(self.waived, key=lambda one: _worst_first(one.finding))),
+            contested=tuple(self.contested),
+            judged=tuple(sorted(self.judged)),
+            settings=self._settings(),
+            changed=tuple((one.path, tuple(one.certificates)) for one in self.covered),
         )
+
+    def _settings(self) -> Mapping[str, str]:
+        """What the run was told, as its record has it."""
+        asked = self.asked
+        told = {"day": asked.day, "options": " ".join(sorted(asked.options))}
+        if asked.signatures:
+            told["signatures"] = "required"
+        if asked.keyring is not None:
+            told["keyring"] = asked.keyring.digest
+        if asked.policy is not None:
+            told |= {"policy": asked.policy.sha256, "policy_source": asked.policy.source}
+        if asked.since is not None:
+            since = asked.since
+            told |= {"base": since.base, "merge_base": since.merge_base, "head": since.head}
+        return told
 
     def waive(self, facts: FolderFacts, first: int) -> None:
         """Take the findings from ``first`` on that waivers of their folder accept to a list of their own."""
@@ -167,6 +211,19 @@ def _gate_folder(run: _Run, root: str | os.PathLike[str]) -> None:
             _evidence(run, facts, entry)
     run.ask(_folder_check, facts, folder.root)
     run.waive(facts, first)
+    run.contested += _contested(facts)
+    run.judged += [f"certificate {one.id} {one.state}" for one in facts.certificates]
+    run.judged += [f"event {event.id}" for event in facts.ledger.events]
+
+
+def _contested(facts: FolderFacts) -> Iterator[str]:
+    """Claims that one machine passed and another stopped; a folder of one machine is not looked at twice."""
+    if len({one.machine for one in facts.certificates}) < 2:
+        return
+    from harness.gating.rules.cg505 import contested
+
+    for key, held in contested(facts.certificates).items():
+        yield f"{key}: {', '.join(f'{one.id[:12]} {one.overall}' for one in held)}"
 
 
 def _read_ledger(run: _Run, folder: Folder) -> Ledger:
@@ -207,8 +264,19 @@ def _gate_certificate(run: _Run, facts: FolderFacts, entry: Entry) -> None:
     facts.certificates.append(known)
     if known.state == "current":
         run.outcomes.update(cell["outcome"] for cell in subject.body.get("cells", ()))
+        if run.asked.since is not None:
+            _note_patterns(run, subject)
         if known.overall != "pass":
             run.stops.append(f"{_place(entry)}: {known.overall}")
+
+
+def _note_patterns(run: _Run, subject: Subject) -> None:
+    """Remember which files a certificate speaks of; many certificates share the same few path sets."""
+    for path_set in (*subject.body["harness"]["path_sets"], *subject.body["subject"]["path_sets"]):
+        patterns = tuple(path_set.get("patterns", ()))
+        held = run.patterns.setdefault(patterns, []) if patterns else []
+        if not held or held[-1] != subject.id:
+            held.append(subject.id)
 
 
 def _subject(run: _Run, facts: FolderFacts, document: Document) -> Subject:

@@ -23,6 +23,8 @@ MOST_SHOWN: Final = 100
 
 _ID12: Final = 12
 _LONGEST: Final = 1000
+_MOST_NAMED: Final = 6
+_MOST_PATHS: Final = 8
 _ENDINGS: Final[Mapping[ExitCode, str]] = {
     ExitCode.GOOD: "good: every record is valid",
     ExitCode.FINDINGS: "findings: the records are valid, what was required is not met",
@@ -54,6 +56,8 @@ def text(report: GateReport) -> str:
     lines = _finding_lines(report.findings)
     lines += [f"waived {one.finding.rule} {safe(one.finding.where)} {_waiver(one)}" for one in report.waived]
     lines += [f"stop   {safe(stop)}" for stop in report.stops]
+    lines += [f"contested {safe(one)}" for one in report.contested]
+    lines += _change_lines(report)
     lines += _totals(report)
     return "\n".join(lines) + "\n"
 
@@ -68,6 +72,30 @@ def _finding_lines(findings: Sequence[Finding]) -> list[str]:
             lines.append(f"      fix: {safe(finding.hint)}")
     more = len(findings) - MOST_SHOWN
     return [*lines, f"... and {more} more; --json lists all"] if more > 0 else lines
+
+
+def _change_lines(report: GateReport) -> list[str]:
+    """Which certificates speak of which changed files; files with the same ones share a line."""
+    if "base" not in report.settings:
+        return []
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for path, certificates in report.changed:
+        groups.setdefault(tuple(certificates), []).append(path)
+    lines = []
+    for certificates, paths in sorted(groups.items(), key=lambda group: (bool(group[0]), group[1])):
+        names = " ".join(one[:_ID12] for one in certificates[:_MOST_NAMED])
+        more = f" and {len(certificates) - _MOST_NAMED} more" if len(certificates) > _MOST_NAMED else ""
+        speaks = f"{len(certificates)} certificates: {names}{more}" if certificates else "no certificate"
+        shown = ", ".join(paths[:_MOST_PATHS]) + (
+            f" and {len(paths) - _MOST_PATHS} more" if len(paths) > _MOST_PATHS else ""
+        )
+        lines.append(safe(f"changed {shown} <- {speaks}"))
+    covered = sum(1 for _, certificates in report.changed if certificates)
+    told = report.settings
+    lines.append(
+        f"since  {told['base'][:_ID12]}: {len(report.changed)} files changed, {covered} covered by certificates"
+    )
+    return lines
 
 
 def _waiver(one: Waived) -> str:
@@ -104,7 +132,28 @@ def to_mapping(report: GateReport) -> dict[str, object]:
             {**_finding_mapping(one.finding), "event": one.event, **({"until": one.until} if one.until else {})}
             for one in report.waived
         ],
+        "contested": [safe(one) for one in report.contested],
+        "gate": {"version": _version(), "rules": rules_digest()},
+        "told": {name: safe(value) for name, value in report.settings.items()},
+        "judged": list(report.judged),
+        "changed": [{"path": safe(path), "certificates": list(ids)} for path, ids in report.changed],
     }
+
+
+def _version() -> str:
+    from harness import __version__
+
+    return __version__
+
+
+def rules_digest() -> str:
+    """Return the digest of what the rules of this gate say: two gates with the same one ask the same questions."""
+    return canonical.digest([_rule_mapping(rule) for rule in RULES])
+
+
+def record_id(report: GateReport) -> str:
+    """Return the id of a gate run as a record: SHA-256 of the canonical bytes of its document."""
+    return canonical.digest(to_mapping(report))
 
 
 def _finding_mapping(finding: Finding) -> dict[str, object]:

@@ -20,7 +20,9 @@ from harness.model.evidence import Evidence
 
 if TYPE_CHECKING:
     from harness.gating.freshness import Freshness
+    from harness.gating.since import Since
     from harness.model.campaign import CampaignRecords
+    from harness.model.policy import Policy
     from harness.wire.signed_documents import Keyring
 
 Body = Mapping[str, Any]
@@ -105,6 +107,9 @@ class Asked(NamedTuple):
     """Whether a document without a signature is a finding."""
     fresh: Freshness | None = None
     """Files as they are now."""
+    policy: Policy | None = None
+    since: Since | None = None
+    """The change that is judged."""
 
     @property
     def options(self) -> frozenset[str]:
@@ -113,6 +118,8 @@ class Asked(NamedTuple):
             "--require-pass": self.passes,
             "--signers": self.keyring is not None,
             "--fresh": self.fresh is not None,
+            "--policy": self.policy is not None,
+            "--since": self.since is not None,
         }
         return frozenset(option for option, given in found.items() if given)
 

@@ -101,3 +101,11 @@ class GateReport:
     """Current certificates whose decision is not pass: listed, not refused, unless a policy requires them."""
     waived: Sequence[Waived] = ()
     """Findings that waivers of the ledger accept."""
+    contested: Sequence[str] = ()
+    """Claim keys that one machine passed and another stopped, with both sides."""
+    judged: Sequence[str] = ()
+    """One line for each certificate (with its state) and event: what this report is about."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What the run was told: day, options, digests of policy and keys, base and head of a change."""
+    changed: Sequence[tuple[str, Sequence[str]]] = ()
+    """Files of a change, each with the ids of the current certificates that speak of it."""

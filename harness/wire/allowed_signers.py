@@ -68,6 +68,7 @@ class Reason(StrEnum):
     """The key is there, and not for this kind of document."""
     NOT_YET_VALID = "not_yet_valid"
     EXPIRED = "expired"
+    DEMONSTRATION = "demonstration_key"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

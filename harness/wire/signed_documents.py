@@ -31,6 +31,13 @@ PROVES_NOT: Final = (
     "right, or that the result is good: evidence and gate judge those."
 )
 
+DEMONSTRATION: Final = "demonstration"
+"""How principals begin whose keys were thrown away after signing: they show that the mechanism works, and no more."""
+DEMONSTRATED: Final = (
+    "A demonstration key vouches for nobody: whoever ran the command had it. It shows that bytes, signatures and "
+    "allowed signers fit together, and that nothing was changed since."
+)
+
 _WORDS: Final[Mapping[Reason, str]] = {
     Reason.UNSIGNED: "has no signature",
     Reason.SIGNS_NOTHING: "signs nothing that is there",
@@ -44,6 +51,7 @@ _WORDS: Final[Mapping[Reason, str]] = {
     Reason.NAMESPACE_NOT_ALLOWED: "was made by a key that may not sign this kind of document",
     Reason.NOT_YET_VALID: "was made by a key that is not valid yet",
     Reason.EXPIRED: "was made by a key that is not valid any more",
+    Reason.DEMONSTRATION: "was made by a demonstration key, which proves nothing but the mechanism",
 }
 
 
@@ -57,6 +65,17 @@ class Keyring:
     revoked: frozenset[bytes] = frozenset()
     principal: str = ""
     """Who must have signed; empty: anybody in the allowed signers."""
+    demonstration: bool = True
+    """Whether keys of principals named ``demonstration`` count."""
+
+    @property
+    def digest(self) -> str:
+        """Digest of what the trust files say, without the time."""
+        lines = [
+            [one.principals, one.key.hex(), one.namespaces, one.valid_after, one.valid_before]
+            for one in self.signers.lines
+        ]
+        return canonical.digest([lines, sorted(key.hex() for key in self.revoked), self.demonstration])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,6 +154,8 @@ def _judged(one: Prepared, keyring: Keyring, *, fits: bool) -> Checked:
         found = (
             Reason.REVOKED if revoked else keyring.signers.allowed(key, one.namespace, keyring.at, keyring.principal)
         )
+    if isinstance(found, Line) and not keyring.demonstration and found.principals.startswith(DEMONSTRATION):
+        found = Reason.DEMONSTRATION
     if isinstance(found, Reason):
         return Checked(path=one.path, reason=found, fingerprint=sshsig.fingerprint(key))
     return Checked(path=one.path, principals=found.principals, fingerprint=sshsig.fingerprint(key))
@@ -174,24 +195,14 @@ def check_folder(folder: Path, keyring: Keyring) -> list[Checked]:
     return checked + [Checked(path=path.relative_to(folder).as_posix(), reason=Reason.SIGNS_NOTHING) for path in stray]
 
 
-def signature_problems(
-    folder: Path,
-    signers: AllowedSigners,
-    *,
-    at: int,
-    revoked: frozenset[bytes] = frozenset(),
-    required: bool = True,
-) -> Iterator[Checked]:
+def signature_problems(folder: Path, keyring: Keyring, *, required: bool = True) -> Iterator[Checked]:
     """Return every document whose signature does not count.
 
     Args:
         folder: A certificates folder.
-        signers: Whose signatures count.
-        at: Seconds since 1970 at which keys must be valid.
-        revoked: Keys that do not count any more.
+        keyring: Whose signatures count, and when.
         required: Whether a document without a signature is a problem.
     """
-    keyring = Keyring(signers=signers, at=at, revoked=revoked)
     for one in check_folder(folder, keyring):
         if one.reason is not None and (required or one.reason is not Reason.UNSIGNED):
             yield one

@@ -22,7 +22,7 @@ from harness.certifying.ledger import regenerate, supersede_event, write_event, 
 from harness.certifying.store import certificate_path, evidence_path, read_store
 from harness.deriving.ids import certificate_id
 from harness.model.certificate import Certificate, Event, Status
-from harness.model.evidence import CellEvent, PartRow, PartTable, Point, StepRecord, Turn
+from harness.model.evidence import CellEvent, PartRow, PartTable, Point, StepRecord, Trust, Turn
 from harness.model.scenario import Scenario
 from harness.model.values import CellId, CertificateState, Phase, ReasonCode, Sha256
 from harness.wire import canonical
@@ -77,6 +77,10 @@ Body = dict[str, Any]
 Change = Callable[[Path], None]
 
 
+def _nothing(_: Path) -> dict[str, Any]:
+    return {}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fixture:
     """One folder, and what must be said of it."""
@@ -90,6 +94,8 @@ class Fixture:
     require_pass: bool = False
     options: Callable[[], dict[str, Any]] = dict
     """What the gate is asked for besides."""
+    about: Callable[[Path], dict[str, Any]] = _nothing
+    """The same, where it depends on the folder."""
 
 
 FIXTURES: dict[str, Fixture] = {}
@@ -97,14 +103,24 @@ FIXTURES: dict[str, Fixture] = {}
 
 
 def fixture(
-    rule: str, *besides: str, require_pass: bool = False, options: Callable[[], dict[str, Any]] = dict
+    rule: str,
+    *besides: str,
+    require_pass: bool = False,
+    options: Callable[[], dict[str, Any]] = dict,
+    about: Callable[[Path], dict[str, Any]] = _nothing,
 ) -> Callable[[Change], Change]:
     """Register a function that makes a failing folder; the fixture has the function's name."""
 
     def register(build: Change) -> Change:
         name = build.__name__
         FIXTURES[name] = Fixture(
-            name=name, rule=rule, build=build, besides=besides, require_pass=require_pass, options=options
+            name=name,
+            rule=rule,
+            build=build,
+            besides=besides,
+            require_pass=require_pass,
+            options=options,
+            about=about,
         )
         return build
 
@@ -181,6 +197,8 @@ VALID: dict[str, Change] = {
     "valid_tokens": valid_tokens,
 }
 """Folders on which no rule has anything to say."""
+ASKED: dict[str, Callable[[Path], dict[str, Any]]] = {}
+"""What the gate is asked of some of them, besides what always holds."""
 
 
 # -- tools -------------------------------------------------------------------------------------
@@ -970,6 +988,21 @@ def readme_of_nothing(folder: Path) -> None:
 def two_current(folder: Path) -> None:
     issue(a_run(1, 1).data(), folder)
     file_run(folder, a_run(2, 2))
+
+
+@fixture("CG504", "CG502")
+def stop_hidden_by_hand(folder: Path) -> None:
+    valid_stop(folder)
+    value = json.loads(only(folder).read_bytes())
+    value["status"] = {"state": "withdrawn", "events": []}
+    only(folder).write_bytes(canonical.render(value))
+
+
+@fixture("CG602")
+def unknown_algorithm(folder: Path) -> None:
+    run = a_run()
+    told = [replace(one, algorithm="md5-part-v1") if isinstance(one, Trust) else one for one in run.observations]
+    file_run(folder, replace(run, observations=tuple(told)))
 
 
 # -- CG604, CG701, CG903 -----------------------------------------------------------------------

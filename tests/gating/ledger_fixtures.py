@@ -49,6 +49,12 @@ def revoked() -> dict[str, Any]:
     return {"keyring": keyring(revoked=frozenset({signer().public_key}))}
 
 
+def demonstrated() -> dict[str, Any]:
+    line = f"demonstration {sshsig.key_text(signer().public_key)}\n"
+    signers = parse_signers(line.encode(), "allowed_signers")
+    return {"keyring": Keyring(signers=signers, at=parse_time("20260601000000Z"), demonstration=False)}
+
+
 def expired() -> dict[str, Any]:
     return {"keyring": keyring('valid-before="20260501000000Z"')}
 
@@ -122,6 +128,12 @@ def signature_missing(folder: Path) -> None:
     valid_signed(folder)
     path = sorted(folder.glob("ledger/*/*.sig"))[0]
     path.unlink()
+
+
+@fixture("CG901", options=demonstrated)
+def signature_of_a_demonstration(folder: Path) -> None:
+    """By a key that vouches for nobody, where the policy refuses such keys."""
+    valid_signed(folder)
 
 
 def the_only(folder: Path) -> str:

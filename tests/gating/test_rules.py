@@ -18,8 +18,14 @@ from harness.gating.rules import RULES
 from harness.model.certificate import GateReport
 from harness.wire import schemas
 from tests.fakes.campaign import flown
-from tests.gating import campaign_fixtures, fresh_fixtures, ledger_fixtures  # noqa: F401 - registers its fixtures
-from tests.gating.fixtures import FIXTURES, VALID, Fixture, a_failing_run, good_body, valid
+from tests.gating import (  # noqa: F401 - registers its fixtures
+    campaign_fixtures,
+    change_fixtures,
+    fresh_fixtures,
+    ledger_fixtures,
+    policy_fixtures,
+)
+from tests.gating.fixtures import ASKED, FIXTURES, VALID, Fixture, a_failing_run, good_body, valid
 
 BY_ID = {rule.id: rule for rule in RULES}
 
@@ -32,12 +38,13 @@ def without(*ids: str) -> Sequence[Rule]:
     return [rule for rule in RULES if rule.id not in ids]
 
 
-@pytest.mark.parametrize("build", VALID.values(), ids=VALID)
-def test_a_valid_folder_has_no_finding(build: object, tmp_path: Path) -> None:
-    assert callable(build)
-    build(tmp_path)
+@pytest.mark.parametrize("name", VALID)
+def test_a_valid_folder_has_no_finding(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "certificates"
+    folder.mkdir()
+    VALID[name](folder)
 
-    report = gate([tmp_path])
+    report = gate([folder], **(ASKED[name](folder) if name in ASKED else {}))
 
     assert report.findings == ()
     assert report.exit_code is ExitCode.GOOD
@@ -49,7 +56,7 @@ def test_a_rule_fires_and_without_it_the_folder_would_pass(fixture: Fixture, tmp
     folder.mkdir()
     fixture.build(folder)
 
-    asked = {"require_pass": fixture.require_pass, **fixture.options()}
+    asked = {"require_pass": fixture.require_pass, **fixture.options(), **fixture.about(folder)}
     whole = gate([folder], **asked)
     alone = gate([folder], **asked, rules=without(*fixture.besides))
     disabled = gate([folder], **asked, rules=without(fixture.rule, *fixture.besides))

@@ -16,7 +16,13 @@ from harness.cli import main
 from harness.gating.gate import gate
 from harness.model.values import ReasonCode
 from harness.wire.allowed_signers import Reason, parse_signers
-from harness.wire.signed_documents import EVENT_NAMESPACE, certificate_namespace, document_paths, signature_problems
+from harness.wire.signed_documents import (
+    EVENT_NAMESPACE,
+    Keyring,
+    certificate_namespace,
+    document_paths,
+    signature_problems,
+)
 from tests.ledger.support import KEY, by_run, file, good
 from tests.signing.support import make_key, oracle_accepts, oracle_sign, public
 
@@ -226,11 +232,12 @@ def test_what_a_later_rule_asks(lab: Signed) -> None:
     signers = parse_signers(lab.signers.read_bytes(), "signers")
     unsigned(lab)
 
-    (one,) = signature_problems(lab.folder, signers, at=1_780_315_200)
+    (one,) = signature_problems(lab.folder, Keyring(signers=signers, at=1_780_315_200))
     assert one.reason is Reason.UNSIGNED
-    assert list(signature_problems(lab.folder, signers, at=1_780_315_200, required=False)) == []
+    assert list(signature_problems(lab.folder, Keyring(signers=signers, at=1_780_315_200), required=False)) == []
     key = signers.lines[0].key
-    found = list(signature_problems(lab.folder, signers, at=1_780_315_200, revoked=frozenset({key})))
+    revoked = Keyring(signers=signers, at=1_780_315_200, revoked=frozenset({key}))
+    found = list(signature_problems(lab.folder, revoked))
     assert {one.reason for one in found} == {Reason.UNSIGNED, Reason.REVOKED}
 
 

@@ -14,10 +14,7 @@ def check(facts: FolderFacts) -> Problems:
     keyring, required = facts.asked.keyring, facts.asked.signatures
     if keyring is None:
         return
-    found = signature_problems(
-        Path(facts.folder.root), keyring.signers, at=keyring.at, revoked=keyring.revoked, required=required
-    )
-    for one in found:
+    for one in signature_problems(Path(facts.folder.root), keyring, required=required):
         yield Problem(one.path, f"signature {one.message}")
 
 
@@ -32,6 +29,7 @@ RULE = Rule(
         "signature_revoked",
         "signature_expired",
         "signature_missing",
+        "signature_of_a_demonstration",
     ),
     passing="valid_signed",
     option="--signers",
