@@ -13,8 +13,8 @@ help: ## list the targets
 venv: ## make .venv (PYTHON= picks the interpreter; a torch that it already has is reused)
 	@$(PYTHON) tools/make_venv.py
 
-certify: venv ## run the default suite on the best device here, write certificates to runs/, gate them
-	@$(BIN)/statecert run --suite $(SUITE) --gate
+certify: venv ## run the default suite on the best device here, write certificates to runs/, gate them (JOBS=1: one by one)
+	@$(BIN)/statecert run --suite $(SUITE) --jobs $(JOBS) --gate
 
 test: venv ## unit tests and the default scenarios (T=path narrows)
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(T)

@@ -72,11 +72,13 @@ class LiveRuns:
         preset: Model preset.
         device: A device name, or ``accelerator``: the first device that is not the CPU.
         out: Where the run folder goes.
+        jobs: How many sessions like this one work side by side; the record says so.
     """
 
-    def __init__(self, *, adapter: str, preset: str, device: str, out: Path) -> None:
+    def __init__(self, *, adapter: str, preset: str, device: str, out: Path, jobs: int = 1) -> None:
         self._asked = (adapter, preset, device)
         self._out = out
+        self._jobs = jobs
         self._stack = ExitStack()
         self._bench: Bench | None = None
         self._open: dict[str, _Open] = {}
@@ -118,7 +120,7 @@ class LiveRuns:
             run = OpenRun(
                 bench.host,
                 EvidenceWriter(path, header, names=bench.names),
-                folder=bench.folder,
+                folder=bench.scratch,
                 progress=seen.append,
             )
             self._open[plan.scenario.id] = _Open(
@@ -133,7 +135,7 @@ class LiveRuns:
             target = Target(
                 name=f"{adapter}-{device}", adapter=adapter, device=self._device(folder), options={"preset": preset}
             )
-            self._bench = self._stack.enter_context(bench(target, folder))
+            self._bench = self._stack.enter_context(bench(target, folder, jobs=self._jobs))
         return self._bench
 
     def _device(self, folder: Path) -> str:

@@ -129,7 +129,8 @@ class Workshop:
             facts=self.facts[group, name],
             environment=self.environment,
             source=self.source,
-            folder=self.folder / f"{self.runs:04}-{name}",
+            folder=(folder := self.folder / f"{self.runs:04}-{name}"),
+            scratch=folder,
             names=private_names(),
         )
 
@@ -149,7 +150,7 @@ def workshops(folder: Path, count: int, *, engine: str, device: str, preset: str
     with ExitStack() as stack:
         hosts = [stack.enter_context(ManyHost(target, folder / f"child-{n}")) for n in range(1, count + 1)]
         facts = _started(hosts[0])
-        environment, source = probe_environment(), source_of(hosts[0].declared_path_sets)
+        environment, source = probe_environment(count), source_of(hosts[0].declared_path_sets)
         yield [
             Workshop(
                 host=host,

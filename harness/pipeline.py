@@ -132,6 +132,9 @@ class Bench:
     environment: Environment
     source: Source
     folder: Path
+    """Run folder; takes evidence and drafts."""
+    scratch: Path
+    """Takes spool and disks while a cell runs; no two benches share one."""
     names: tuple[str, ...] = field(default_factory=tuple)
     """Names of this host and user, which no record may hold."""
 
@@ -153,27 +156,34 @@ class Bench:
 
 
 @contextmanager
-def bench(target: Target, folder: Path) -> Iterator[Bench]:
+def bench(target: Target, folder: Path, *, jobs: int = 1) -> Iterator[Bench]:
     """Start a target's child, probe engine, machine and source once, and end the child afterwards.
+
+    Args:
+        target: What to start.
+        folder: Run folder.
+        jobs: How many benches of the run work at a time, this one among them; the record says so.
 
     Raises:
         UsageError: Adapter or device is unknown.
         EngineError: The engine does not start.
     """
-    from harness.engines.host import EngineHost
+    from harness.engines.host import EngineHost, HostOptions
     from harness.running.probe import probe_environment
     from harness.running.source import source_of
 
     folder.mkdir(parents=True, exist_ok=True)
-    with EngineHost(target, folder) as host:
+    threads = max(1, HostOptions().hash_threads // jobs)
+    with EngineHost(target, folder, HostOptions(hash_threads=threads)) as host:
         facts = host.start()
         yield Bench(
             target=target,
             host=host,
             facts=facts,
-            environment=probe_environment(),
+            environment=probe_environment(jobs),
             source=source_of(host.declared_path_sets),
             folder=folder,
+            scratch=folder,
             names=private_names(),
         )
 
@@ -188,7 +198,7 @@ def run_one(bench: Bench, plan: Plan, progress: Callable[[Observation], None] | 
 
     path = evidence_path(bench, plan)
     writer = EvidenceWriter(path, bench.header(plan), names=bench.names)
-    interrupted = run_plan(plan, OpenRun(bench.host, writer, folder=bench.folder, progress=progress))
+    interrupted = run_plan(plan, OpenRun(bench.host, writer, folder=bench.scratch, progress=progress))
     return path, interrupted
 
 

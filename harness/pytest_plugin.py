@@ -147,6 +147,7 @@ def live_runs(config: pytest.Config) -> LiveRuns:
             preset=option.statecert_preset,
             device=option.statecert_device or ("accelerator" if hardware else "cpu"),
             out=Path(option.statecert_out),
+            jobs=getattr(config, "workerinput", {}).get("workercount", 1),
         )
     return config.stash[RUNS]
 

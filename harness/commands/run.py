@@ -2,6 +2,9 @@
 
 Evidence, certificates, drafts and the engine's own output go to a new folder ``runs/<utc>-<id>/``. With ``--certify``
 the certificates go to ``certificates/`` instead; that needs a clean tree and every cell of the scenarios.
+
+With ``--jobs`` several scenarios run at a time, each in a child of its own. What is written and in which order does not
+depend on it; times do, and the record says how many jobs there were.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from harness.errors import ExitCode, RefusedError, UsageError
 from harness.model.values import Outcome, Verdict
 
 if TYPE_CHECKING:
+    from harness.jobs import Ran
     from harness.model.evidence import Observation
     from harness.model.scenario import Plan
     from harness.model.target import Target
@@ -57,6 +61,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="write certificates to this folder (default: certificates) instead of the run folder",
     )
     parser.add_argument("--gate", action="store_true", help="gate what was written, every cell must pass")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="scenarios side by side; times are then not those of a quiet machine (default: %(default)s)",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     add_json(parser)
 
@@ -69,6 +80,8 @@ def run(args: argparse.Namespace) -> ExitCode:
     require_folder(args.out, "--out")
     if args.certify:
         require_folder(args.certify, "--certify")
+    if args.jobs < 1:
+        raise UsageError(f"--jobs: found {args.jobs}; expected 1 or more")
     plans = make_plans(chosen_scenarios(args.scenario, args.scenarios), args.suite, args.scale)
     target = Target(
         name=f"{args.target}-{args.device}",
@@ -80,7 +93,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     certificates = args.certify or folder / "certificates"
     if not args.quiet:
         sys.stderr.write(f"starting {target.adapter} on {args.device} ...\n")
-    with _opened(target, folder) as up:
+    with _opened(target, folder, jobs=min(args.jobs, len(plans))) as up:
         if not args.quiet:
             sys.stderr.write(f"{up.facts.engine} {up.facts.model} on {up.facts.hw_class}\n")
         finished, interrupted = _run_all(up, plans, certificates, args)
@@ -94,7 +107,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 
 @contextmanager
-def _opened(target: Target, folder: Path) -> Iterator[Bench]:
+def _opened(target: Target, folder: Path, *, jobs: int) -> Iterator[Bench]:
     """Start the target. What it refuses of the caller's words is a mistake in them and leaves no run folder behind.
 
     Raises:
@@ -105,7 +118,7 @@ def _opened(target: Target, folder: Path) -> Iterator[Bench]:
 
     with ExitStack() as stack:
         try:
-            up = stack.enter_context(bench(target, folder))
+            up = stack.enter_context(bench(target, folder, jobs=jobs))
         except RefusedError as refusal:
             shutil.rmtree(folder, ignore_errors=True)
             raise UsageError(f"{target.adapter} refuses these options: {refusal.message or refusal.code}") from refusal
@@ -118,7 +131,8 @@ def _opened(target: Target, folder: Path) -> Iterator[Bench]:
 def _run_all(
     up: Bench, plans: Sequence[Plan], certificates: Path, args: argparse.Namespace
 ) -> tuple[list[Finished], bool]:
-    from harness.pipeline import file_evidence, run_one
+    from harness.jobs import benches, run_plans
+    from harness.pipeline import file_evidence
     from harness.reporting.progress import observe, progress
 
     cells = sum(1 for plan in plans for cell in plan.cells if cell.id in plan.selected and not cell.excluded)
@@ -129,12 +143,11 @@ def _run_all(
         def tell(observation: Observation) -> None:
             observe(display, observation)
 
-        for plan in plans:
-            evidence, interrupted = run_one(up, plan, tell)
-            finished.append(file_evidence(up, plan, evidence, certificates))
-            if interrupted:
-                return finished, True
-    return finished, False
+        def file(ran: Ran) -> None:
+            finished.append(file_evidence(up, ran.plan, ran.evidence, certificates))
+
+        with benches(up, min(args.jobs, len(plans))) as several:
+            return finished, run_plans(several, plans, tell, file)
 
 
 def cell_table(finished: Sequence[Finished]) -> Table:

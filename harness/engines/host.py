@@ -97,6 +97,8 @@ class EngineHost:
         self._lost: EngineError | None = None
         self._first: _Subject | None = None
         self._models: dict[frozenset[tuple[str, str]], str] = {}
+        self._rivals: list[EngineHost] = []
+        self._interrupted = False
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -171,7 +173,9 @@ class EngineHost:
         Raises:
             EngineError: It did not start, hashed wrongly, or is not the subject that the first one was
                 (``subject_changed``); or the one before it ended unasked, and nobody was told of it yet.
+            KeyboardInterrupt: Another thread has called :meth:`interrupt`.
         """
+        self._go_on()
         if self.alive:
             return
         lost = self.take_lost()
@@ -218,10 +222,25 @@ class EngineHost:
         self.ensure()
 
     def rival(self, folder: Path) -> EngineHost:
-        """Return another host of the same target, with a child of its own and without a spool."""
+        """Return another host of the same target, with a child of its own and without a spool.
+
+        What the first child has told holds for it at once; its own child must say the same when it starts.
+        """
         other = EngineHost(self.target, folder, self.options)
-        other._first, other._models = self._first, self._models
+        other._first, other._models, other._load = self._first, self._models, self._load
+        other._device, other._absent = self._device, self._absent
+        other._grade, other._declared = self._grade, self._declared
+        self._rivals.append(other)
+        other._interrupted = self._interrupted
         return other
+
+    def interrupt(self) -> None:
+        """Break off from another thread, for good: who asks this host or a rival of it for something is interrupted."""
+        self._interrupted = True
+        if self._child is not None:
+            self._child.interrupt()
+        for other in self._rivals:
+            other.interrupt()
 
     def settle(self) -> None:
         """Note what was done for trust so far, and leave the child running for the next plan."""
@@ -369,11 +388,16 @@ class EngineHost:
             raise EngineError(f"{CHANGED}: a new child is another subject than the first one was")
 
     def _ask(self, operation: str, fields: Mapping[str, object], frames: Sequence[Buffer] = ()) -> Message:
+        self._go_on()
         if self._child is None:
             raise ProtocolError(f"{operation}: the child that this object lived in is gone")
         limits = self.options.limits
         seconds = {"hello": limits.start_s, "load": limits.start_s, "open_engine": limits.open_s}
         return self._child.ask(operation, fields, frames, seconds=seconds.get(operation, limits.call_s))
+
+    def _go_on(self) -> None:
+        if self._interrupted:
+            raise KeyboardInterrupt
 
     def _prove_hashing(self) -> None:
         answers = self.options.known_answers

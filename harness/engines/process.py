@@ -73,7 +73,7 @@ class ChildProcess:
             os.close(from_child)
         self._channel = Channel(to_parent, from_parent)
         self._asked = 0
-        self._killed = self._told = self._quit = False
+        self._killed = self._told = self._quit = self._interrupted = False
 
     @property
     def pid(self) -> int:
@@ -97,6 +97,7 @@ class ChildProcess:
             EngineCrashedError: The child ended.
             EngineHungError: No answer came in time; the child has been killed.
             ProtocolError: The answer is none; the child has been killed.
+            KeyboardInterrupt: Another thread has called :meth:`interrupt`.
         """
         self._asked += 1
         try:
@@ -104,6 +105,9 @@ class ChildProcess:
             answer = self._channel.receive(seconds=seconds)
             return self._result(answer)
         except ChannelClosedError:
+            if self._interrupted:
+                self.kill()
+                raise KeyboardInterrupt from None
             raise self._ended() from None
         except TimeoutError:
             self.kill()
@@ -125,6 +129,14 @@ class ChildProcess:
         if status is None or self._killed or self._told or (self._quit and status == 0):
             return None
         return _error_of(status)
+
+    def interrupt(self) -> None:
+        """End the process from another thread: who waits for an answer of it is interrupted.
+
+        The pipes stay open, since that thread may be reading them.
+        """
+        self._interrupted = self._killed = True
+        self._process.kill()
 
     def kill(self) -> None:
         """End the process by its id, at once, and wait for it."""

@@ -253,7 +253,7 @@ def _environment(body: Mapping[str, object]) -> list[Fact]:
         Fact(name="Model", value=text(body, "subject", "model", "name")),
         Fact(name="Hardware class", value=text(body, "environment", "hw_class")),
         Fact(name="Abilities declared", value=", ".join(texts(body, "subject", "capabilities")) or UNKNOWN),
-        Fact(name="Run took", value=duration(integer(body, "run", "elapsed_ns"))),
+        Fact(name="Run took", value=_taken(body)),
         Fact(name="Machine (salted hash)", value=text(body, "environment", "machine"), code=True),
     ]
     device = mapping(body, "environment", "device")
@@ -261,6 +261,13 @@ def _environment(body: Mapping[str, object]) -> list[Fact]:
     facts += [Fact(name=f"Device {name}", value=value) for name, value in flat(device) if name in _NOTABLE]
     facts += [Fact(name=f"Machine {name}", value=value) for name, value in flat(machine) if name in _NOTABLE]
     return facts
+
+
+def _taken(body: Mapping[str, object]) -> str:
+    """The time of the run, and whether others took from it; records from before jobs were told had one."""
+    jobs = mapping(body, "environment", "facts").get("jobs", 1)
+    beside = f"; one of {jobs} jobs side by side, so times are not those of a quiet machine" if jobs != 1 else ""
+    return f"{duration(integer(body, 'run', 'elapsed_ns'))}{beside}"
 
 
 def _settings(body: Mapping[str, object]) -> list[Fact]:

@@ -130,27 +130,36 @@ class Live:
         self._task: TaskID = self._bar.add_task("", total=cells, tally="")
         self._tally: Counter[str] = Counter()
         self._clock = clock
-        self._began_ns = clock()
+        self._began: dict[str, int] = {}
+        self._under_way: dict[str, str] = {}
 
     def cell_begin(self, cell: str) -> None:
         """Name the cell below the bar."""
-        self._began_ns = self._clock()
-        self._bar.update(self._task, description=escape.plain(cell))
+        self._began[cell] = self._clock()
+        self._show(cell, cell)
 
     def step(self, cell: str, arm: str, label: str) -> None:
         """Name the arm and step beside the cell."""
-        self._bar.update(self._task, description=escape.plain(f"{cell} · {arm} · {label}"))
+        self._show(cell, f"{cell} · {arm} · {label}")
 
     def cell_end(self, cell: str, outcome: str, reason: str = "") -> None:
         """Advance the bar; write a line above it if somebody should look at this cell."""
         from rich.text import Text
 
         self._tally[outcome] += 1
+        self._under_way.pop(cell, None)
+        now = self._clock()
+        taken_ns = now - self._began.pop(cell, now)
         tally = " ".join(f"{mark(word).glyph}{count}" for word, count in sorted(self._tally.items()))
         self._bar.update(self._task, advance=1, tally=tally)
         if outcome in _NOTEWORTHY:
-            line = _ending(cell, outcome, reason, taken_ns=self._clock() - self._began_ns)
+            line = _ending(cell, outcome, reason, taken_ns=taken_ns)
             self._bar.console.print(Text(line, style=RICH_STYLES[mark(outcome).tone]))
+
+    def _show(self, cell: str, what: str) -> None:
+        """Say where a cell is; cells side by side stand beside one another, the longest at work first."""
+        self._under_way[cell] = escape.plain(what)
+        self._bar.update(self._task, description="  |  ".join(self._under_way.values()))
 
     def __enter__(self) -> Self:
         self._bar.start()

@@ -27,8 +27,13 @@ _PACKAGES: Final = ("statecert", "torch", "numpy", "orjson", "jsonschema", "json
 _MAC_UUID: Final = re.compile(r'"IOPlatformUUID" = "([0-9A-F-]{36})"')
 
 
-def probe_environment() -> Environment:
-    """Return the facts of this machine, as they are now."""
+def probe_environment(jobs: int = 1) -> Environment:
+    """Return the facts of this machine, as they are now.
+
+    Args:
+        jobs: How many children of this run work at a time. Above 1 they take time from one another, so that times of
+            the run are not those of a quiet machine.
+    """
     facts: dict[str, str | int] = {
         "os": sys.platform,
         "kernel": platform.release() or UNKNOWN,
@@ -40,6 +45,7 @@ def probe_environment() -> Environment:
         "cores": os.cpu_count() or 0,
         "cores_usable": _usable_cores(),
         "memory_bytes": _memory_bytes(),
+        "jobs": jobs,
         **_load(),
         **{f"package.{name}": found for name in _PACKAGES if (found := _version(name))},
     }

@@ -130,8 +130,10 @@ def _run_cell(cell: CellPlan, state: CellState) -> None:
         state.host.open_spool(spool)
         ended = _run_arms(state)
     finally:
-        state.host.close_spool()
-        remove(spool)
+        try:
+            state.host.close_spool()
+        finally:
+            remove(spool)
     write_lost(state)
     _event(state.recorder, cell, *ended)
 

@@ -41,6 +41,21 @@ def test_a_pass_may_be_claimed_with_its_certificate_and_its_limit_is_said() -> N
     assert not made.problems
 
 
+def test_the_time_of_a_run_beside_others_says_so() -> None:
+    def taken(jobs: int) -> str:
+        made = view(certificate(body(cell("end", "pass", [exact()]), environment=environment(jobs))))
+        return next(fact.value for fact in made.environment if fact.name == "Run took")
+
+    assert taken(1) == "1 min 0 s"
+    assert taken(2) == "1 min 0 s; one of 2 jobs side by side, so times are not those of a quiet machine"
+
+
+def environment(jobs: int) -> dict[str, object]:
+    found = PASSED["environment"]
+    assert isinstance(found, dict)
+    return {**found, "facts": {**found["facts"], "jobs": jobs}}
+
+
 def test_what_failed_comes_first_with_its_place() -> None:
     made = view(certificate(STOPPED))
 

@@ -1,0 +1,172 @@
+"""Several scenarios of one run at a time, each in a child of its own; results in the order of the plans.
+
+A bench works on one plan from its first cell to its end record, so an evidence file has one writer and looks as that of
+a run of one job. Plans are filed one by one in their order, whatever ended first.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Event, Lock, current_thread, main_thread
+
+from harness.model.evidence import Observation
+from harness.model.scenario import Plan
+from harness.pipeline import Bench, run_one
+
+Tell = Callable[[Observation], None]
+"""Is told every observation; one call at a time, from any thread."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ran:
+    """One plan that was run, or begun."""
+
+    plan: Plan
+    evidence: Path
+    interrupted: bool
+
+
+File = Callable[[Ran], None]
+"""Judges and files one plan."""
+
+
+@contextmanager
+def benches(first: Bench, jobs: int) -> Iterator[list[Bench]]:
+    """Return a bench and others beside it, whose children start with their first plan, and end those afterwards.
+
+    A child that is not the subject that the first one was is an observation of the arm that it was to run.
+
+    Args:
+        first: Is up already.
+        jobs: How many benches there shall be; none but the first where its device is absent.
+    """
+    with ExitStack() as stack:
+        made = [first]
+        for number in range(2, 1 if first.host.absent else jobs + 1):
+            scratch = first.folder / f"job-{number}"
+            made.append(replace(first, host=stack.enter_context(first.host.rival(scratch)), scratch=scratch))
+        yield made
+
+
+@dataclass(kw_only=True)
+class _Shift:
+    """Benches at work on plans."""
+
+    free: SimpleQueue[Bench]
+    tell: Tell
+    ended: Event = field(default_factory=Event)
+    """Set when no further plan is to be begun."""
+
+    def run(self, plan: Plan) -> Ran | None:
+        """Run a plan on the next free bench; None: it was not begun."""
+        bench = self.free.get()
+        try:
+            if self.ended.is_set():
+                return None
+            evidence, interrupted = run_one(bench, plan, self.tell)
+            return Ran(plan=plan, evidence=evidence, interrupted=interrupted)
+        except BaseException:
+            self.ended.set()
+            raise
+        finally:
+            self.free.put(bench)
+
+
+def run_plans(benches: Sequence[Bench], plans: Sequence[Plan], tell: Tell, file: File) -> bool:
+    """Run plans, side by side where there are several benches, and file what was run or begun, in the order of plans.
+
+    Ctrl-C breaks off the plans that are under way, in good order, and none is begun any more. While something is filed
+    it waits. An error of the harness does the same, and is raised once everything else has been filed.
+
+    Args:
+        benches: Where they run.
+        plans: What to run.
+        tell: Shows what is observed.
+        file: Judges and files one plan; called by this thread only.
+
+    Returns:
+        Whether the run was interrupted.
+
+    Raises:
+        StatecertError: The harness could not go on with a plan; its evidence file is cut off.
+    """
+    if len(benches) == 1:
+        return _in_turn(benches[0], plans, tell, file)
+    return _side_by_side(benches, plans, tell, file)
+
+
+def _in_turn(bench: Bench, plans: Sequence[Plan], tell: Tell, file: File) -> bool:
+    for plan in plans:
+        evidence, interrupted = run_one(bench, plan, tell)
+        if _filed(file, Ran(plan=plan, evidence=evidence, interrupted=interrupted)) or interrupted:
+            return True
+    return False
+
+
+def _side_by_side(benches: Sequence[Bench], plans: Sequence[Plan], tell: Tell, file: File) -> bool:
+    lock = Lock()
+
+    def told(observation: Observation) -> None:
+        with lock:
+            tell(observation)
+
+    shift = _Shift(free=SimpleQueue(), tell=told)
+    for bench in benches:
+        shift.free.put(bench)
+    pool = ThreadPoolExecutor(len(benches), thread_name_prefix="job")
+    problem: Exception | None = None
+    interrupted, whole = False, False
+    try:
+        for future in [pool.submit(shift.run, plan) for plan in plans]:
+            try:
+                ran = _waited(future, shift, benches)
+            except Exception as error:  # noqa: BLE001 - raised below, when everything else is filed
+                problem = problem or error
+                _break_off(shift, benches)
+                continue
+            if ran is not None and (_filed(file, ran) or ran.interrupted):
+                interrupted = True
+                _break_off(shift, benches)
+        whole = True
+    finally:
+        if not whole:
+            _break_off(shift, benches)
+        pool.shutdown(cancel_futures=True)
+    if problem is not None:
+        raise problem
+    return interrupted or shift.ended.is_set()
+
+
+def _waited(future: Future[Ran | None], shift: _Shift, benches: Sequence[Bench]) -> Ran | None:
+    """Return what came of a plan; Ctrl-C meanwhile breaks off what is under way and waits for its end."""
+    try:
+        return future.result()
+    except KeyboardInterrupt:
+        _break_off(shift, benches)
+        return future.result()
+
+
+def _break_off(shift: _Shift, benches: Sequence[Bench]) -> None:
+    shift.ended.set()
+    for bench in benches:
+        bench.host.interrupt()
+
+
+def _filed(file: File, ran: Ran) -> bool:
+    """File one plan whole; return whether Ctrl-C came meanwhile."""
+    if current_thread() is not main_thread():  # only the main thread is interrupted
+        file(ran)
+        return False
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        file(ran)
+    finally:
+        signal.signal(signal.SIGINT, before or signal.default_int_handler)
+    return bool(came)
