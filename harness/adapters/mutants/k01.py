@@ -8,13 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.adapters.mutants.base import Mutant, Stop
-from harness.adapters.mutants.tools import names, restore_without
+from harness.adapters.mutants.tools import Continues, names, restore_without
 from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.continuing import Continuation
-from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.handles import SavedSession
 from harness.torch_engine.models.delta import DeltaState
-from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
@@ -177,10 +175,8 @@ class _ResidentRowsOnly(Continuation):
         return found
 
 
-class _GoesBackInRows(TorchSession):
-    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
-        super().__init__(engine, options)
-        self.continuing = _ResidentRowsOnly(self)
+class _GoesBackInRows(Continues):
+    continuation = _ResidentRowsOnly
 
 
 class ResidentRowsOnly(Mutant):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.adapters.mutants.base import Mutant, Stop
-from harness.adapters.mutants.tools import restore_fewer_rows
+from harness.adapters.mutants.tools import Continues, restore_fewer_rows
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import CachePlan, Turn
 from harness.torch_engine.continuing import Continuation
@@ -259,10 +259,8 @@ class _LiveWithoutLast(Continuation):
         return found - 1
 
 
-class _ContinuesShort(TorchSession):
-    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
-        super().__init__(engine, options)
-        self.continuing = _LiveWithoutLast(self)
+class _ContinuesShort(Continues):
+    continuation = _LiveWithoutLast
 
 
 class LiveOneShort(Mutant):

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.adapters.mutants.base import Mutant, Stop
-from harness.adapters.mutants.tools import copy_rows_of
+from harness.adapters.mutants.tools import Continues, copy_rows_of
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import CachePlan, Entry, Restorable, Turn
 from harness.torch_engine.continuing import Continuation
 from harness.torch_engine.disk_tier import Fetched
-from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.errors import MissingError
 from harness.torch_engine.handles import SavedSession
 from harness.torch_engine.keys import CacheKey, Tokens
-from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.sampling import Sampler
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Pair, Snapshot, Snapshotter
+from harness.torch_engine.speculating import Speculator
 from harness.torch_engine.state import StateLayout
 
 
@@ -363,10 +362,8 @@ class _NeverMade(Continuation):
         self.session.turn.deferred = None
 
 
-class _DefersForEver(TorchSession):
-    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
-        super().__init__(engine, options)
-        self.continuing = _NeverMade(self)
+class _DefersForEver(Continues):
+    continuation = _NeverMade
 
 
 class DeferredNeverMade(Mutant):
@@ -404,3 +401,16 @@ class DiskNotRead(Mutant):
     mutant_id = "K04.disk-not-read"
     stopped_by = Stop(scenario="F09", check="b-from-disk-exact", part="recurrent", phase="restored")
     store = _Unread
+
+
+class _DraftsNothing(Speculator):
+    def propose(self, token: int, sampler: Sampler) -> None:
+        """Leave every word to the target."""
+
+
+class DraftsNothing(Mutant):
+    """A session on the drafting route never drafts; its text is right, and nothing of the route was used."""
+
+    mutant_id = "K04.drafts-nothing"
+    stopped_by = Stop(scenario="A20", cell={"drafts": "free"}, check="really-drafted", reason="other_count")
+    speculator = _DraftsNothing

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from harness.adapters.mutants.base import Mutant, Stop
-from harness.adapters.mutants.tools import recurrent_states
+from harness.adapters.mutants.tools import Continues, recurrent_states
 from harness.adapters.torch_session import TorchAdapterSession
 from harness.engines.interface import Begun
 from harness.errors import RefusedError
@@ -19,13 +19,11 @@ from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Entry, Turn
 from harness.torch_engine.continuing import Continuation
-from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.errors import BudgetError, MissingError, TorchEngineError, TransferError
 from harness.torch_engine.handles import SavedSession, SessionHandle
 from harness.torch_engine.image import ImageError
 from harness.torch_engine.image_wire import flat
 from harness.torch_engine.keys import CacheKey
-from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.session_image import Imager
 from harness.torch_engine.state import StateLayout, bytes_view
@@ -250,14 +248,6 @@ class ResetKeepsLogits(Mutant):
     buffers = _KeepsLogits
 
 
-class _Continues(TorchSession):
-    continuation: type[Continuation] = Continuation
-
-    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
-        super().__init__(engine, options)
-        self.continuing = self.continuation(self)
-
-
 class _LiveCaptures(Continuation):
     def begin_live(self, prompt: npt.NDArray[np.int32]) -> int:
         found = super().begin_live(prompt)
@@ -265,7 +255,7 @@ class _LiveCaptures(Continuation):
         return found
 
 
-class _LiveArmed(_Continues):
+class _LiveArmed(Continues):
     continuation = _LiveCaptures
 
 
@@ -277,7 +267,7 @@ class LiveCaptures(Mutant):
     session = _LiveArmed
 
 
-class _ResidentOverReset(_Continues):
+class _ResidentOverReset(Continues):
     def reset(self) -> None:
         kept = self.continuing.resident if not self._prompt.size or self.position >= self._prompt.size else None
         super().reset()
@@ -298,6 +288,22 @@ class ResidentOutlivesReset(Mutant):
     session = _ResidentOverReset
 
 
+class _ResidentOverRows(Continues):
+    def begin(self, prompt: Sequence[int], use_cache: bool) -> int:  # noqa: FBT001 - the engine's signature
+        kept = self.continuing.resident
+        cached = super().begin(prompt, use_cache)
+        self.continuing.resident = self.continuing.resident or kept
+        return cached
+
+
+class ResidentOutlivesRows(Mutant):
+    """A prompt that leaves no resident prefix of its own leaves the one before on offer, over its own rows."""
+
+    mutant_id = "K05.resident-outlives-rows"
+    stopped_by = Stop(scenario="D06", check="dropped-by-uncached", reason="other_count")
+    session = _ResidentOverRows
+
+
 class _MadeTooLate(Continuation):
     def leave(self) -> None:
         s = self.session
@@ -306,7 +312,7 @@ class _MadeTooLate(Continuation):
         super().leave()
 
 
-class _MakesTooLate(_Continues):
+class _MakesTooLate(Continues):
     continuation = _MadeTooLate
 
 

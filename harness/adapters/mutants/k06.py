@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.adapters.mutants.base import Mutant, Stop
+from harness.adapters.mutants.tools import Continues
+from harness.torch_engine.continuing import Continuation
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.errors import LayoutError, SessionStateError
 from harness.torch_engine.handles import SessionHandle
@@ -21,6 +23,7 @@ from harness.torch_engine.image import (
 )
 from harness.torch_engine.image_header import parse_header
 from harness.torch_engine.image_wire import flat
+from harness.torch_engine.keys import Tokens
 from harness.torch_engine.metadata import decode_metadata
 from harness.torch_engine.models.config import TILE
 from harness.torch_engine.options import SessionOptions
@@ -268,3 +271,22 @@ class EmptyImageRefused(Mutant):
     mutant_id = "K06.empty-image-refused"
     stopped_by = Stop(scenario="A11", check="reset-goes-on", reason="refused")
     imager = _EmptyRefused
+
+
+class _JoinsAnyLonger(Continuation):
+    def live_start(self, prompt: Tokens) -> int:
+        s, rows = self.session, self.session.buffers.history_rows
+        live = s.options.live and self.live and s.position >= len(s.prompt)
+        return rows if live and len(prompt) > rows else 0
+
+
+class _ContinuesAny(Continues):
+    continuation = _JoinsAnyLonger
+
+
+class LivePrefixUnchecked(Mutant):
+    """A prompt that is longer than the live text is joined to it, whether it begins with that text or not."""
+
+    mutant_id = "K06.live-prefix-unchecked"
+    stopped_by = Stop(scenario="D04", check="no-extension-no-join", reason="other_count")
+    session = _ContinuesAny

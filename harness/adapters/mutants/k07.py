@@ -175,6 +175,25 @@ class SharedLogits(Mutant):
     engine = _OneLogits
 
 
+class _OneGenerator(_OneOfAll):
+    def join(self, made: SessionBuffers, first: SessionBuffers) -> None:
+        made.rng = first.rng
+
+
+class SharedGenerator(Mutant):
+    """All sessions of an engine draw from one generator."""
+
+    mutant_id = "K07.shared-generator"
+    stopped_by = Stop(
+        scenario="A09",
+        cell={"sampler": "plain"},
+        check="another-session-leaves-it",
+        part="sampler.rng",
+        phase="seen",
+    )
+    engine = _OneGenerator
+
+
 class _OneHistory(_OneOfAll):
     def join(self, made: SessionBuffers, first: SessionBuffers) -> None:
         made.history = first.history

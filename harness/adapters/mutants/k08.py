@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -15,6 +16,7 @@ from harness.torch_engine.cache_types import Entry, Turn
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.keys import Tokens, prefix_fingerprint
 from harness.torch_engine.options import SessionOptions
+from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
 
 _FIRST_TOKENS = 64
@@ -151,6 +153,51 @@ class FormatNotInKey(Mutant):
     stopped_by = Stop(scenario="F08", cell={"scope": "k_type"}, check="other-starts-cold", reason="other_count")
     engine = _NoFormat
     snapshotter = OwnRowBytes
+
+
+class _NoValueFormat(_Unnamed):
+    left_out = ("v_type",)
+
+
+class ValueFormatNotInKey(Mutant):
+    """The element type of V is no part of the key, that of K is; stored values are read as whatever the session has."""
+
+    mutant_id = "K08.value-format-not-in-key"
+    stopped_by = Stop(scenario="F08", cell={"scope": "v_type"}, check="other-starts-cold", reason="other_count")
+    engine = _NoValueFormat
+    snapshotter = OwnRowBytes
+
+
+class _NoRecurrentFormat(_Unnamed):
+    left_out = ("recurrent_type",)
+
+
+class _OwnFixedBytes(Snapshotter):
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        pairs = zip(chain[-1].fixed, layout.fixed, strict=True)
+        fixed = tuple(replace(stored, nbytes=min(stored.nbytes, live.nbytes)) for stored, live in pairs)
+        return super().restore([*chain[:-1], replace(chain[-1], fixed=fixed)], layout)
+
+
+class RecurrentFormatNotInKey(Mutant):
+    """The element type of the recurrent state is no part of the key, and its stored bytes are read as the session's."""
+
+    mutant_id = "K08.recurrent-format-not-in-key"
+    stopped_by = Stop(scenario="F08", cell={"scope": "recurrent_type"}, check="other-starts-cold", reason="other_count")
+    engine = _NoRecurrentFormat
+    snapshotter = _OwnFixedBytes
+
+
+class _NoTurnToken(_Unnamed):
+    left_out = ("turn_token",)
+
+
+class TurnTokenNotInKey(Mutant):
+    """The flag that adds cuts at message ends is part of the key, and the token that ends a message is not."""
+
+    mutant_id = "K08.turn-token-not-in-key"
+    stopped_by = Stop(scenario="F08", cell={"scope": "turn_token"}, check="other-starts-cold", reason="other_count")
+    engine = _NoTurnToken
 
 
 class _LastTokens(SessionCache):

@@ -188,6 +188,18 @@ class ResetKeepsPolicy(Mutant):
     buffers = _KeepsPolicy
 
 
+class _KeepsCarry(_KeepsDraft):
+    kept = ("draft.carry",)
+
+
+class ResetKeepsCarry(Mutant):
+    """A reset session's draft head still has the hidden row that it went on from in the conversation before."""
+
+    mutant_id = "K11.reset-keeps-carry"
+    stopped_by = Stop(scenario="D08", cell={"tokens": 2}, check="nothing-left", part="draft.carry", phase="seen")
+    buffers = _KeepsCarry
+
+
 class _HeadForgotten(Speculator):
     def follow(self, tokens: Tensor, start: int, hidden: Tensor) -> None:
         if start > 0 and self._restored_to(start):

@@ -213,6 +213,20 @@ class PendingBytesFree(Mutant):
     store = _PendingFree
 
 
+class _PendingEntriesFree(SessionCache):
+    def _fits(self, need: int, entries: int = 1) -> bool:
+        within = self.stored_bytes + self.pending_bytes + need <= self.byte_budget
+        return within and len(self._published) + entries <= self.entry_budget
+
+
+class PendingEntriesFree(Mutant):
+    """Captures of a turn that is still open are not counted against the entry budget."""
+
+    mutant_id = "K15.pending-entries-free"
+    stopped_by = Stop(scenario="E04", check="pending-entries-count", reason="other_count")
+    store = _PendingEntriesFree
+
+
 class _BelowBudget(SessionCache):
     def _fits(self, need: int, entries: int = 1) -> bool:
         return super()._fits(need + 1, entries)

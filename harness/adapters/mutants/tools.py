@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from torch import Tensor
 
+from harness.torch_engine.continuing import Continuation
+from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.models.delta import DeltaState
+from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Segment, Snapshot, Snapshotter
 from harness.torch_engine.state import Part, StateLayout, bytes_view
+
+
+class Continues(TorchSession):
+    """A session that goes on from what is there in another way; a subclass gives the class that does."""
+
+    continuation: ClassVar[type[Continuation]] = Continuation
+
+    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
+        """Open as usual, then take the other way."""
+        super().__init__(engine, options)
+        self.continuing = self.continuation(self)
 
 
 def names(layout: StateLayout, family: str) -> frozenset[str]:
