@@ -142,6 +142,17 @@ class TorchAdapterSession:
         with refusals():
             self._session.cancel()
 
+    def record(self) -> None:
+        """Keep what a rollback needs."""
+        with refusals():
+            self._session.trail.begin()
+
+    def rollback(self, count: int) -> None:
+        """Take the last tokens back."""
+        self._extended_from = -1
+        with refusals():
+            self._session.trail.back(count)
+
     def corrupt(self, part: str, byte: int, mask: int) -> None:
         """Flip bits of a live part."""
         with refusals():

@@ -11,7 +11,7 @@ from harness.deriving.node import Node
 from harness.model.scenario import Arm, Scalar, Step, StepKind, TurnEnd
 from harness.model.values import ArmRole, Capability
 
-_COUNTED: Final = frozenset({StepKind.EVICT})
+_COUNTED: Final = frozenset({StepKind.EVICT, StepKind.ROLLBACK})
 _BUDGETED: Final = frozenset({StepKind.BUDGET, StepKind.PRESSURE})
 
 
@@ -76,6 +76,7 @@ def _step(node: Node, number: int, scaling: Scaling) -> Step:
         budget=budget_of(fields) if kind in _BUDGETED else {},
         stop=stop_of(fields),
         cancel_after=fields.optional_integer("cancel_after", 0),
+        unseen=fields.optional_flag("unseen"),
         may_refuse=fields.optional_flag("may_refuse"),
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from harness.deriving.checks import run_check
 from harness.deriving.decide import decide, decide_cell, unjudged
 from harness.deriving.product import expand_procedure
-from harness.deriving.support import NO_CONTROL, capabilities_missing, for_target
+from harness.deriving.support import NO_CONTROL, capabilities_missing, facts_of, for_target
 from harness.deriving.view import CellView, cell_view
 from harness.errors import InvalidDocumentError, UsageError
 from harness.model.decision import CellDecision, Decision
@@ -149,12 +149,13 @@ def judge_cell(
     """
     if cell.excluded:
         return cell, unjudged(cell, Outcome.EXCLUDED, cell.excluded), None
-    fitted = for_target(cell, capabilities_of(header))
+    told = facts_of(header.target)
+    fitted = for_target(cell, capabilities_of(header), told)
     ended = _without_judgement(cell, observations, interrupted=interrupted)
     if ended is not None:
         return fitted, ended, None
     grade = Observability(str(header.target.get("observability")))
-    missing = capabilities_missing(cell, capabilities_of(header), grade)
+    missing = capabilities_missing(cell, capabilities_of(header), grade, told)
     if missing:
         unfit = Outcome.NOT_SUPPORTED if missing == (NO_CONTROL,) else Outcome.ERROR
         return fitted, unjudged(cell, unfit, missing[0]), None

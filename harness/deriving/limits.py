@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harness.deriving.about import limits_of_target
-from harness.deriving.support import dropped_arms
+from harness.deriving.support import dropped_arms, facts_of, families_absent
 from harness.model.decision import Decision
 from harness.model.evidence import Header, Trust
 from harness.model.scenario import Plan
@@ -35,9 +35,12 @@ def _of_decision(decision: Decision) -> Iterator[str]:
 def _of_plan(plan: Plan, header: Header) -> Iterator[str]:
     found = header.target.get("capabilities")
     capabilities = [str(name) for name in found] if isinstance(found, (list, tuple)) else []
+    told = facts_of(header.target)
     for cell in plan.cells:
-        for arm in dropped_arms(cell, capabilities):
+        for arm in dropped_arms(cell, capabilities, told):
             yield f"control_dropped:{cell.id}:{arm}"
+        for family in families_absent(cell, told):
+            yield f"family_absent:{cell.id}:{family}"
         for check in cell.checks:
             if check.guarantee in (Guarantee.SESSION_EXACT, Guarantee.TOKENS_ONLY):
                 yield f"{check.guarantee}:{check.id}"

@@ -10,7 +10,13 @@ from harness.model.values import Phase
 
 TURNS: Final = frozenset({StepKind.RUN, StepKind.RESUME, StepKind.EXTEND})
 """Steps with a turn record."""
-LOOKED_AT: Final = TURNS | {StepKind.DECODE, StepKind.OBSERVE, StepKind.RESTORE, StepKind.IMPORT}
+LOOKED_AT: Final = TURNS | {
+    StepKind.DECODE,
+    StepKind.OBSERVE,
+    StepKind.RESTORE,
+    StepKind.IMPORT,
+    StepKind.ROLLBACK,
+}
 """Steps with points."""
 ORDER: Final = (Phase.RESTORED, Phase.PREFILLED, Phase.END, Phase.SEEN)
 """In which order the looks of one step are taken."""
@@ -26,8 +32,8 @@ def step_of(arms: Sequence[Arm], ref: PointRef) -> Step | None:
 def expected_phases(step: Step) -> tuple[Phase, ...]:
     """Return the looks that a step must leave behind, in order.
 
-    ``restored`` is among them only for a ``restore`` or ``import`` step; a ``run`` has it when its turn reused tokens,
-    which is seen in its turn record.
+    ``restored`` is among them only for a ``restore``, ``import`` or ``rollback`` step; a ``run`` has it when its turn
+    reused tokens, which is seen in its turn record.
     """
     ended = (Phase.END,) if step.decode else ()
     match step.kind:
@@ -39,8 +45,8 @@ def expected_phases(step: Step) -> tuple[Phase, ...]:
             return (Phase.END,)
         case StepKind.OBSERVE:
             return (Phase.SEEN,)
-        case StepKind.RESTORE | StepKind.IMPORT:
-            return (Phase.RESTORED,)
+        case StepKind.RESTORE | StepKind.IMPORT | StepKind.ROLLBACK:
+            return () if step.unseen else (Phase.RESTORED,)
         case _:
             return ()
 

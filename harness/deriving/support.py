@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from harness.model.scenario import Arm, CellPlan, CheckKind, CheckSpec, PointRef, Step, StepKind
-from harness.model.values import ArmRole, Capability, Observability
+from harness.model.values import ArmRole, Capability, Family, Observability
 
 GRADES: Final = (Observability.TOKENS, Observability.LOGITS, Observability.IMAGE, Observability.PARTS)
 """From the weakest grade to the strongest."""
@@ -27,12 +27,23 @@ _OF_KIND: Final[Mapping[StepKind, Capability]] = {
     StepKind.CANCEL: Capability.CANCEL,
     StepKind.SPOIL: Capability.DISK,
     StepKind.RIVAL: Capability.DISK,
+    StepKind.RECORD: Capability.ROLLBACK,
+    StepKind.ROLLBACK: Capability.ROLLBACK,
 }
 DISK_OPTION: Final = "disk"
 """Engine option whose value is a label; the harness puts a folder in its place."""
 
 NO_CONTROL: Final = "no_control"
 """The target can run none of the controls, so a pass would prove nothing."""
+FAMILIES: Final = "families"
+"""Fact of a target: the families that its state has, comma-separated. Untold: it has whatever a scenario needs."""
+SESSION_OPTIONS: Final = "session_options"
+"""Fact of a target: the session options that it knows, comma-separated. Untold: it knows whatever is asked."""
+FAMILY: Final = "family"
+"""Reason of a cell that works on a part of a family which the target's state does not have."""
+SESSION_OPTION: Final = "session_option"
+"""Reason of a cell that opens a session with an option which the target does not know."""
+NOTHING_TOLD: Final[Mapping[str, object]] = {}
 
 
 def arm_needs(arm: Arm) -> tuple[Capability, ...]:
@@ -57,10 +68,26 @@ def _step_needs(step: Step) -> Iterator[Capability]:
         yield Capability.SAMPLING
 
 
-def for_target(cell: CellPlan, capabilities: Collection[str]) -> CellPlan:
-    """Return the cell without the control arms whose own needs are not met, and without their checks."""
+def for_target(cell: CellPlan, capabilities: Collection[str], told: Mapping[str, object] = NOTHING_TOLD) -> CellPlan:
+    """Return the cell as the target can run it.
+
+    Control arms whose needs are not met are left out, with their checks; of the families that must be in the
+    inventory those are left that the target's state has.
+
+    Args:
+        cell: As planned.
+        capabilities: That the target declares.
+        told: Facts of its identity, of which :data:`FAMILIES` and :data:`SESSION_OPTIONS` are read.
+    """
     able = set(capabilities)
-    dropped = {arm.id for arm in cell.arms if arm.role is ArmRole.CONTROL and not set(arm_needs(arm)) <= able}
+    dropped = {
+        arm.id
+        for arm in cell.arms
+        if arm.role is ArmRole.CONTROL and (not set(arm_needs(arm)) <= able or arm_lacks(arm, told))
+    }
+    has = _told(told, FAMILIES)
+    if has is not None and not has.issuperset(cell.families):
+        cell = replace(cell, families=tuple(family for family in cell.families if family in has))
     if not dropped:
         return cell
     return replace(
@@ -70,28 +97,66 @@ def for_target(cell: CellPlan, capabilities: Collection[str]) -> CellPlan:
     )
 
 
-def dropped_arms(cell: CellPlan, capabilities: Collection[str]) -> tuple[str, ...]:
+def arm_lacks(arm: Arm, told: Mapping[str, object]) -> str:
+    """Return why an arm cannot run for what the target tells of itself, as a reason code; empty: it can."""
+    has, known = _told(told, FAMILIES), _told(told, SESSION_OPTIONS)
+    for step in arm.steps:
+        part = str(step.target.get("part", ""))
+        if has is not None and part in frozenset(Family) - has:
+            return FAMILY
+        if known is not None and step.kind is not StepKind.RESTART and not known.issuperset(step.options):
+            return SESSION_OPTION
+    return ""
+
+
+def facts_of(target: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the facts of identity in the target of a header."""
+    found = target.get("identity")
+    return found if isinstance(found, Mapping) else NOTHING_TOLD
+
+
+def families_absent(cell: CellPlan, told: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the families that the scenario asks for and the target's state does not have."""
+    has = _told(told, FAMILIES)
+    return () if has is None else tuple(str(family) for family in cell.families if family not in has)
+
+
+def _told(told: Mapping[str, object], name: str) -> frozenset[str] | None:
+    found = told.get(name)
+    return frozenset(found.split(",")) if isinstance(found, str) else None
+
+
+def dropped_arms(
+    cell: CellPlan, capabilities: Collection[str], told: Mapping[str, object] = NOTHING_TOLD
+) -> tuple[str, ...]:
     """Return the ids of the control arms that :func:`for_target` leaves out."""
-    kept = {arm.id for arm in for_target(cell, capabilities).arms}
+    kept = {arm.id for arm in for_target(cell, capabilities, told).arms}
     return tuple(arm.id for arm in cell.arms if arm.id not in kept)
 
 
 def capabilities_missing(
-    cell: CellPlan, capabilities: Collection[str], observability: str = Observability.PARTS
+    cell: CellPlan,
+    capabilities: Collection[str],
+    observability: str = Observability.PARTS,
+    told: Mapping[str, object] = NOTHING_TOLD,
 ) -> tuple[str, ...]:
     """Return why the target cannot run the cell, as reason codes; empty: it can.
 
-    Capabilities by their names; ``observability`` where the target shows less than the scenario needs;
-    ``no_control`` where an exact comparison would be left without a control.
+    Capabilities by their names; ``observability`` where the target shows less than the scenario needs; ``family`` and
+    ``session_option`` where it says that it does not have them; ``no_control`` where an exact comparison would be left
+    without a control.
     """
     needed: set[Capability] = set(cell.requires) | ({Capability.DISK} if DISK_OPTION in cell.engine else set())
+    lacking: list[str] = []
     for arm in cell.arms:
         if arm.role is not ArmRole.CONTROL:
             needed |= set(arm_needs(arm))
+            lacking += [lack] if (lack := arm_lacks(arm, told)) and lack not in lacking else []
     missing = [str(capability) for capability in Capability if capability in needed - set(capabilities)]
     if GRADES.index(Observability(observability)) < GRADES.index(cell.observability):
         missing.append("observability")
-    if _without_control(cell, for_target(cell, capabilities)):
+    missing += lacking
+    if _without_control(cell, for_target(cell, capabilities, told)):
         missing.append(NO_CONTROL)
     return tuple(missing)
 

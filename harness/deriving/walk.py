@@ -25,6 +25,8 @@ _Other = Literal[
     StepKind.PRESSURE,
     StepKind.SPOIL,
     StepKind.RIVAL,
+    StepKind.RECORD,
+    StepKind.ROLLBACK,
 ]
 """Kinds that leave the length of their session alone, or make it another one's."""
 
@@ -94,8 +96,10 @@ class Walk:
                 self._image(step, node)
             case StepKind.OBSERVE | StepKind.STORE | StepKind.EVICT | StepKind.BUDGET | StepKind.PRESSURE:
                 pass
-            case StepKind.SPOIL | StepKind.RIVAL:
+            case StepKind.SPOIL | StepKind.RIVAL | StepKind.RECORD:
                 pass
+            case StepKind.ROLLBACK:
+                self._roll_back(step, session, node)
             case _:
                 assert_never(kind)
 
@@ -128,6 +132,11 @@ class Walk:
         more = self._prompt(step, node) if step.kind is StepKind.EXTEND else 0
         session.length += more + step.decode
         self.longest = max(self.longest, session.length)
+
+    def _roll_back(self, step: Step, session: _Session, node: Node) -> None:
+        if step.count >= session.length and not step.may_refuse:
+            node.fail(f"found a rollback of {step.count} tokens; session {step.session!r} has {session.length}")
+        session.length = max(0, session.length - step.count)
 
     def _decode(self, step: Step, node: Node) -> None:
         if step.cancel_after > step.decode:

@@ -115,6 +115,15 @@ class RemoteSession:
         """Cancel what the session is doing."""
         return Timed(value=None, ns=number(self._call("cancel", {}), "ns"))
 
+    def record(self) -> Timed[None]:
+        """Keep, from here on, what a rollback needs."""
+        return Timed(value=None, ns=number(self._call("record", {}), "ns"))
+
+    def rollback(self, count: int) -> Timed[int]:
+        """Take the last tokens back; the value is the position afterwards."""
+        answer = self._call("rollback", {"count": count})
+        return Timed(value=number(answer, "position"), ns=number(answer, "ns"))
+
     def export_image(self, *, capacity: int = -1, short_by: int = 0) -> Timed[bytes]:
         """Export the session.
 

@@ -99,6 +99,7 @@ class EngineHost:
         self._models: dict[frozenset[tuple[str, str]], str] = {}
         self._rivals: list[EngineHost] = []
         self._interrupted = False
+        self._told: Mapping[str, str | int | bool] = {}
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -116,6 +117,11 @@ class EngineHost:
     def observability(self) -> Observability:
         """The grade that the engine states; that of an absent device is what its capabilities promise."""
         return self._grade
+
+    @property
+    def told(self) -> Mapping[str, str | int | bool]:
+        """Facts of the engine's identity; known once the host has started."""
+        return self._told
 
     @property
     def declared_path_sets(self) -> Mapping[str, Sequence[str]]:
@@ -430,7 +436,7 @@ class EngineHost:
         return int.from_bytes(sha256(text.encode()).digest()[:8], "big")
 
     def _remember(self, facts: TargetFacts) -> TargetFacts:
-        self._grade = facts.observability
+        self._grade, self._told = facts.observability, facts.identity
         return facts
 
     def _facts(self, identity: Mapping[str, object], told: Sequence[Sequence[object]]) -> TargetFacts:

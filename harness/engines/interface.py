@@ -68,7 +68,12 @@ class Identity:
     """``cpu-<machine>-<isa>``, ``cuda-sm_90``, ``rocm-gfx1151-unified``, ``metal-m1-ultra``."""
     observability: Observability
     facts: Options
-    """Element types, library digests, effective settings read back; strings, integers, booleans."""
+    """Element types, library digests, effective settings read back; strings, integers, booleans.
+
+    Two may be told to say what the target is not: ``families`` (those that the state of its models has, like
+    ``conv,kv,recurrent``: others are not demanded of its inventory) and ``session_options`` (those that it knows, like
+    ``chunk,namespace``: cells that need others are ``not_supported``).
+    """
     device: Options
     """Device name, memory kind, driver and runtime versions; ``unknown`` where it cannot be told."""
     path_sets: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -160,6 +165,22 @@ class Session(Protocol):
 
         Captures that the turn made at whole boundaries are published. Until the session begins, restores, imports or
         is reset, it refuses to decode, extend, snapshot and export with ``state``.
+        """
+        ...
+
+    def record(self) -> None:
+        """Keep, from here on, what :meth:`rollback` needs (capability ``rollback``); changes nothing that is seen.
+
+        Refused with ``unsupported`` where the state of this model cannot be taken back at all; the cell is then
+        ``not_supported``.
+        """
+        ...
+
+    def rollback(self, count: int) -> None:
+        """Take the last ``count`` tokens back, in place: the state is that of a run which never forwarded them.
+
+        No logits are pending afterwards. Refused, with nothing changed: ``state`` (not so many, or not recorded),
+        ``unsupported`` as :meth:`record`.
         """
         ...
 

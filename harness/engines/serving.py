@@ -183,6 +183,17 @@ class Server(Desk):
         session = self.session(message)
         return {"ns": self.timed("cancel", session, session.cancel)[1], "position": int(session.position())}
 
+    def record(self, message: Message) -> dict[str, object]:
+        """Keep, from here on, what a rollback needs."""
+        session = self.session(message)
+        return {"ns": self.timed("record", session, session.record)[1]}
+
+    def rollback(self, message: Message) -> dict[str, object]:
+        """Take the last tokens back."""
+        session, count = self.session(message), number(message.body, "count")
+        _, ns = self.timed("rollback", session, lambda: session.rollback(count))
+        return {"position": int(session.position()), "ns": ns}
+
     def snapshot(self, message: Message) -> dict[str, object]:
         """Take an explicit snapshot."""
         session = self.session(message)
@@ -310,6 +321,8 @@ _OPERATIONS: Final[Mapping[str, Callable[[Server, Message], dict[str, object] | 
     "restore": Server.restore,
     "reset": Server.reset,
     "cancel": Server.cancel,
+    "record": Server.record,
+    "rollback": Server.rollback,
     "corrupt": Server.corrupt,
     "look": Server.look,
     "ship": Server.ship,

@@ -33,7 +33,7 @@ def due(step: Step) -> Iterator[Phase]:
         yield Phase.END
     if step.kind is StepKind.OBSERVE:
         yield Phase.SEEN
-    if step.kind in (StepKind.RESTORE, StepKind.IMPORT):
+    if step.kind in (StepKind.RESTORE, StepKind.IMPORT, StepKind.ROLLBACK) and not step.unseen:
         yield Phase.RESTORED
 
 

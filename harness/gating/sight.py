@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from harness.deriving.product import expand_procedure
-from harness.deriving.support import for_target
+from harness.deriving.support import FAMILIES, SESSION_OPTIONS, facts_of, for_target
 from harness.model.evidence import Evidence, PartRow, PartTable, Point, StepRecord, Turn
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef
 from harness.model.values import Phase
@@ -57,12 +57,14 @@ class Sight:
         """Every cell of the declared product, resolved, without the controls that the target cannot run."""
         header = self._header
         capabilities = tuple(str(one) for one in _items(header.target.get("capabilities")))
-        key = (canonical.digest(header.procedure), header.scenario_id, tuple(header.scales), capabilities)
+        told = facts_of(header.target)
+        fitting = (*capabilities, *(str(told.get(name)) for name in (FAMILIES, SESSION_OPTIONS)))
+        key = (canonical.digest(header.procedure), header.scenario_id, tuple(header.scales), fitting)
         if key not in _PLANS:
             if len(_PLANS) >= _MOST_PLANS:
                 _PLANS.clear()
             plan = expand_procedure(header.scenario_id, header.procedure, header.scales)
-            _PLANS[key] = {cell.id: for_target(cell, capabilities) for cell in plan.cells}
+            _PLANS[key] = {cell.id: for_target(cell, capabilities, told) for cell in plan.cells}
         return _PLANS[key]
 
     def points(self, cell: str, ref: PointRef | None) -> Sequence[Point]:

@@ -111,6 +111,10 @@ class StepKind(StrEnum):
     """End the engine's process and go on in a new one; sessions and handles are gone, images and the disk stay."""
     RIVAL = "rival"
     """A second process opens the same engine on the same disk folder."""
+    RECORD = "record"
+    """From here on keep what a rollback needs."""
+    ROLLBACK = "rollback"
+    """Take the last tokens of a session back, in place."""
     SPOIL = "spoil"
     """Change a file of the disk tier."""
 
@@ -153,7 +157,7 @@ class Step:
     or ``short_by``. ``alter``: ``how``, ``at``, ``mask``, ``count``, ``of``, ``what``, ``to``. ``restart``: ``how``.
     ``spoil``: ``what``, ``boundary``, ``index``, ``byte``, ``mask``, ``count``."""
     count: int = 0
-    """``evict``: how many; -1 clears."""
+    """``evict``: how many; -1 clears. ``rollback``: tokens."""
     budget: Mapping[str, int | str] = field(default_factory=dict)
     """``budget`` and ``pressure``: ``bytes`` and ``entries``; or ``times``, ``plus`` and ``of`` (``arm.label`` of an
     earlier store observation): ``times`` x its stored bytes + ``plus``."""
@@ -161,6 +165,8 @@ class Step:
     """What ends a decode early: ``token``; or ``of`` and ``index``, the token that an earlier step decoded there."""
     cancel_after: int = 0
     """Tokens after which a decode is cancelled; 0: it is not."""
+    unseen: bool = False
+    """``import``: nobody looks at the session before its next step."""
     may_refuse: bool = False
     """A named refusal of this step is an observation, not the end of the arm."""
 

@@ -155,6 +155,8 @@ class Capability(StrEnum):
     """Cancel a turn between two calls."""
     DISK = "disk"
     """Keep snapshots in a folder that outlives the process."""
+    ROLLBACK = "rollback"
+    """Take the last tokens of a session back in place: crop, trim, removal from a cache."""
 
 
 class Family(StrEnum):

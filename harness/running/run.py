@@ -27,8 +27,6 @@ ABSENT: Final = "device_absent"
 """Reason of a cell whose device is not there."""
 INTERRUPTED: Final = "interrupted"
 """Reason of a cell that did not begin before the run was broken off."""
-OPTIONS: Final = "engine_options"
-"""Reason of a cell whose engine options the target does not know."""
 
 
 class OpenRun:
@@ -62,7 +60,8 @@ class OpenRun:
         Raises:
             StatecertError: The harness could not go on.
         """
-        missing = capabilities_missing(cell, self._host.capabilities, self._host.observability)
+        host = self._host
+        missing = capabilities_missing(cell, host.capabilities, host.observability, host.told)
         if self._host.absent:
             self.leave_out(cell, ABSENT)
         elif missing:
@@ -118,7 +117,7 @@ def run_plan(plan: Plan, run: OpenRun) -> bool:
 
 
 def _cell_state(cell: CellPlan, host: EngineHost, recorder: Recorder, folder: Path) -> CellState:
-    plan = for_target(cell, host.capabilities)
+    plan = for_target(cell, host.capabilities, host.told)
     comparisons = Comparisons(plan)
     locator = Locator(plan.id, comparisons, recorder)
     return CellState(plan=plan, host=host, folder=folder, recorder=recorder, comparisons=comparisons, locator=locator)
@@ -142,8 +141,9 @@ def _run_arms(state: CellState) -> tuple[str, str]:
     """Run all arms of a cell, references first and twice; return the event that the cell ends with, and why."""
     for arm in sorted(state.plan.arms, key=lambda arm: arm.role is not ArmRole.REFERENCE):
         for rep in range(2 if arm.role is ArmRole.REFERENCE else 1):
-            if not run_arm(state, arm, rep):
-                return "not_supported", OPTIONS
+            lacking = run_arm(state, arm, rep)
+            if lacking:
+                return "not_supported", lacking
         for missing in state.locator.take_missing():
             run_again(state, missing)
     return "end", ""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from harness.engines.host import EngineHost
 from harness.errors import EngineError, RefusedError
 from harness.model.evidence import Crash
-from harness.model.scenario import Arm
-from harness.model.values import RefusalCode
+from harness.model.scenario import Arm, StepKind
+from harness.model.values import Capability, RefusalCode
 from harness.running.arms import ArmRun, CellState, write_refusal
 from harness.running.crashes import crash_detail, crash_kind, lost_child
 from harness.running.disks import Disks
@@ -14,7 +16,13 @@ from harness.running.recording import Recorder
 from harness.running.steps import RUNNERS
 
 
-def run_arm(state: CellState, arm: Arm, rep: int) -> bool:
+OPTIONS: Final = "engine_options"
+"""Reason of a cell whose engine options the target does not know."""
+_WHOLE: Final = frozenset({StepKind.RECORD, StepKind.ROLLBACK})
+"""Steps whose refusal with ``unsupported`` says that this model has no such thing."""
+
+
+def run_arm(state: CellState, arm: Arm, rep: int) -> str:
     """Run an arm to its end, or to the step that ends it.
 
     Args:
@@ -23,8 +31,8 @@ def run_arm(state: CellState, arm: Arm, rep: int) -> bool:
         rep: Which of its runs this is.
 
     Returns:
-        Whether the target knows the engine options of the cell; what is told after the cell has begun is an
-        observation of the arm's first step instead.
+        Why the target does not support the cell, as a reason code; empty: it does. Engine options that are refused
+        after the cell has begun are an observation of the arm's first step instead.
     """
     disks = Disks(state.folder / "disk" / f"{arm.id}-{rep}")
     try:
@@ -33,27 +41,27 @@ def run_arm(state: CellState, arm: Arm, rep: int) -> bool:
         disks.remove()
 
 
-def _run_arm(state: CellState, arm: Arm, rep: int, disks: Disks) -> bool:
+def _run_arm(state: CellState, arm: Arm, rep: int, disks: Disks) -> str:
     options = {**state.plan.engine, **arm.engine}
     state.last = arm, rep
     try:
         engine = state.host.open_engine(disks.placed(options))
     except RefusedError as error:
         if error.code == RefusalCode.UNSUPPORTED and not state.begun:
-            return False
+            return OPTIONS
         state.begin()
         write_refusal(state, arm, rep, arm.steps[0], error)
-        return True
+        return ""
     except EngineError as error:
         state.begin()
         _crashed(state, arm, rep, arm.steps[0].label, error)
         write_lost(state)
-        return True
+        return ""
     state.begin()
     run = ArmRun(cell=state, arm=arm, rep=rep, opened=engine, options=options, disks=disks)
-    _walk(run)
+    lacking = _walk(run)
     _close(run)
-    return True
+    return lacking
 
 
 def write_trust(host: EngineHost, recorder: Recorder) -> None:
@@ -62,17 +70,21 @@ def write_trust(host: EngineHost, recorder: Recorder) -> None:
         recorder.write(trust)
 
 
-def _walk(run: ArmRun) -> None:
+def _walk(run: ArmRun) -> str:
+    """Run the steps; return the reason why the target does not support the cell, where the engine says so."""
     for step in run.arm.steps:
         try:
             RUNNERS[step.kind](run, step)
         except RefusedError as error:
             write_refusal(run.cell, run.arm, run.rep, step, error)
+            if step.kind in _WHOLE and error.code == RefusalCode.UNSUPPORTED:
+                return Capability.ROLLBACK
             if not step.may_refuse:
-                return
+                return ""
         except EngineError as error:
             _crashed(run.cell, run.arm, run.rep, step.label, error)
-            return
+            return ""
+    return ""
 
 
 def _close(run: ArmRun) -> None:

@@ -17,7 +17,7 @@ from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.devices import device_facts, open_device, synchronize
 from harness.torch_engine.errors import BudgetError, OptionError
 from harness.torch_engine.handles import SavedSession, SessionHandle
-from harness.torch_engine.loading import draft_digest, load_draft, load_model
+from harness.torch_engine.loading import LoadedModel, draft_digest, load_draft, load_model
 from harness.torch_engine.models.config import model_config
 from harness.torch_engine.options import EngineOptions, SessionOptions, session_options
 from harness.torch_engine.session import TorchSession
@@ -59,8 +59,7 @@ class TorchEngine:
         self.options.validate()
         self.device = open_device(self.options.device)
         apply_settings(self.options)
-        config = model_config(self.options.preset, self.options.arch, self.options.seed)
-        self.model = load_model(config, self.device, self.options.max_seq_len)
+        self.model = self.load()
         self.snapshotter = self.snapshotter_class()
         self.imager = self.imager_class()
         self.cache = self.cache_class(
@@ -72,6 +71,11 @@ class TorchEngine:
             whole=self.options.snapshots == "whole",
         )
         self._handles: set[SessionHandle] = set()
+
+    def load(self) -> LoadedModel:
+        """Make the model of the options, on the engine's device."""
+        config = model_config(self.options.preset, self.options.arch, self.options.seed)
+        return load_model(config, self.device, self.options.max_seq_len)
 
     def open_session(self, **overrides: object) -> TorchSession:
         """A new session with its own buffers.

@@ -18,6 +18,7 @@ from harness.torch_engine.continuing import Continuation
 from harness.torch_engine.errors import CapacityError, MetadataError, SessionStateError, TorchEngineError
 from harness.torch_engine.metadata import decode_metadata
 from harness.torch_engine.options import SessionOptions
+from harness.torch_engine.rolling import Trail
 from harness.torch_engine.sampling import Greedy, Sampler, SamplerState
 from harness.torch_engine.session_state import SessionState
 from harness.torch_engine.settings import use_threads
@@ -34,11 +35,16 @@ class TorchSession(SessionState):
     def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
         super().__init__(engine, options)
         self.continuing = Continuation(self)
+        self.trail = self.new_trail()
         self.speculator: Speculator | None = None
         """Drafts and verifies on route ``mtp``; None on route ``ar``."""
         if options.route == "mtp":
             self.buffers.add_draft(options.draft_depth)
             self.speculator = engine.new_speculator(self)
+
+    def new_trail(self) -> Trail:
+        """What a rollback of this session goes by."""
+        return Trail(self)
 
     # -- a turn --------------------------------------------------------------------------------
 
@@ -211,6 +217,7 @@ class TorchSession(SessionState):
             raise
         self.position += 1
         self.owed, self.logits_valid = False, True
+        self.trail.note()
 
     # -- the cache's side ----------------------------------------------------------------------
 
@@ -271,6 +278,7 @@ class TorchSession(SessionState):
             raise
         self._advance(tokens)
         self.logits_valid = last
+        self.trail.note()
 
     def _advance(self, tokens: npt.NDArray[np.int32]) -> None:
         self.buffers.remember(tokens)

@@ -28,6 +28,7 @@ from harness.torch_engine.handles import SavedSession, SessionHandle, check_iden
 from harness.torch_engine.keys import Schedule, encode_domain
 from harness.torch_engine.metadata import Metadata, decode_metadata
 from harness.torch_engine.options import SessionOptions
+from harness.torch_engine.rolling import Trail
 from harness.torch_engine.sampling import SamplerState
 from harness.torch_engine.state import StateLayout, flip_bits, load_bytes
 
@@ -46,6 +47,8 @@ class SessionState:
 
     continuing: Continuation
     """What may be gone on with without a restore of rows."""
+    trail: Trail
+    """Where a rollback can go back to."""
 
     def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
         self.engine = engine
@@ -190,6 +193,7 @@ class SessionState:
         self.idle("reset")
         self.abandon()
         self.continuing.drop()
+        self.trail.drop()
         self.buffers.reset()
         self._prompt = NO_TOKENS
         self.position = self.decoded = 0
@@ -356,6 +360,7 @@ class SessionState:
         """Drop this turn and take over, once the bytes are in place."""
         self.abandon()
         self.continuing.drop()
+        self.trail.drop()
         self.cancelled = False
         self._prompt = prompt
         self.take_over(meta)

@@ -46,7 +46,7 @@ OPTIONS = {
     "disk": "",
     "disk_build": "",
 }
-ALL = frozenset(Capability)
+ALL = frozenset(Capability) - {Capability.ROLLBACK}
 IMAGE = struct.Struct("<4sI32sQ?4Q64s")
 LINK = struct.Struct("<32s32sQ32s4Q")
 

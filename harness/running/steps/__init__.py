@@ -7,7 +7,7 @@ from typing import Final
 
 from harness.model.scenario import Step, StepKind
 from harness.running.arms import ArmRun
-from harness.running.steps import corrupting, images, looking, restarts, snapshots, stores, turns
+from harness.running.steps import corrupting, images, looking, restarts, rolling, snapshots, stores, turns
 
 RUNNERS: Final[Mapping[StepKind, Callable[[ArmRun, Step], None]]] = {
     StepKind.RUN: turns.run,
@@ -25,6 +25,8 @@ RUNNERS: Final[Mapping[StepKind, Callable[[ArmRun, Step], None]]] = {
     StepKind.PRESSURE: stores.pressure,
     StepKind.CORRUPT: corrupting.corrupt,
     StepKind.CANCEL: turns.cancel,
+    StepKind.RECORD: rolling.record,
+    StepKind.ROLLBACK: rolling.rollback,
     StepKind.EXPORT: images.export_image,
     StepKind.IMPORT: images.import_image,
     StepKind.ALTER: images.alter,

@@ -28,7 +28,7 @@ def export_image(arm: ArmRun, step: Step) -> None:
 
 
 def import_image(arm: ArmRun, step: Step) -> None:
-    """Import an image into a session, and look before anything else runs.
+    """Import an image into a session, and look before anything else runs, unless the step is to be unseen.
 
     Raises:
         EngineError: The engine refused or failed, or there is no such image.
@@ -39,7 +39,8 @@ def import_image(arm: ArmRun, step: Step) -> None:
     found = session.remote.import_image(image.data)
     session.prompt, session.schedule = image.prompt, found.value.schedule
     session.position, session.caching = found.value.cached, False
-    arm.look(step.session, step.label, Phase.RESTORED)
+    if not step.unseen:
+        arm.look(step.session, step.label, Phase.RESTORED)
     arm.done(
         step,
         {

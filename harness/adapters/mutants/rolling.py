@@ -1,0 +1,151 @@
+"""Faults in taking tokens back, and in what is read late: of several kinds, for the scenarios R01 to R05."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import Tensor
+
+from harness.adapters.mutants.base import Mutant, Stop
+from harness.torch_engine.errors import IdentityError
+from harness.torch_engine.handles import SessionHandle
+from harness.torch_engine.rolling import Mark, Trail
+from harness.torch_engine.session import TorchSession
+from harness.torch_engine.session_image import Imager
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+def _without(trail: Trail, mark: Mark, families: Sequence[str]) -> Mark:
+    """Return a mark whose parts of some families are those of the live state."""
+    live = trail.session.layout("prefix").fixed
+    pairs = zip(live, mark.fixed, strict=True)
+    return replace(mark, fixed=tuple(part.tensor if part.family in families else kept for part, kept in pairs))
+
+
+class _KeepsRecurrent(Trail):
+    def put_back(self, target: int, mark: Mark | None) -> None:
+        super().put_back(target, None if mark is None else _without(self, mark, ("recurrent",)))
+
+
+class _KeepsRecurrentSession(TorchSession):
+    def new_trail(self) -> Trail:
+        return _KeepsRecurrent(self)
+
+
+class RollbackKeepsRecurrent(Mutant):
+    """A rollback takes rows and the convolution back, and leaves the recurrent state in the future."""
+
+    mutant_id = "K01.rollback-keeps-recurrent"
+    stopped_by = Stop(scenario="R01", cell={"arch": "hybrid"}, check="steps-back", part="recurrent", phase="restored")
+    session = _KeepsRecurrentSession
+
+
+class _KeepsWindow(Trail):
+    def put_back(self, target: int, mark: Mark | None) -> None:
+        super().put_back(target, None if mark is None else _without(self, mark, ("window",)))
+
+
+class _KeepsWindowSession(TorchSession):
+    def new_trail(self) -> Trail:
+        return _KeepsWindow(self)
+
+
+class RollbackKeepsWindow(Mutant):
+    """A rollback past a window that has rotated moves its end only; the rows that fell out are gone."""
+
+    mutant_id = "K09.rollback-keeps-window"
+    stopped_by = Stop(scenario="R01", cell={"arch": "sliding"}, check="batch-back", part="window", phase="restored")
+    session = _KeepsWindowSession
+
+
+class _SharedMarks(Trail):
+    def note(self) -> None:
+        super().note()
+        if self.recording:
+            s = self.session
+            live: tuple[Tensor, ...] = tuple(part.tensor for part in s.layout("prefix").fixed)
+            self.marks[s.position] = replace(self.marks[s.position], fixed=live)
+
+
+class _SharedMarksSession(TorchSession):
+    def new_trail(self) -> Trail:
+        return _SharedMarks(self)
+
+
+class RollbackMarksShared(Mutant):
+    """What a rollback goes by is a view of the live state, so that it goes nowhere."""
+
+    mutant_id = "K07.rollback-marks-shared"
+    stopped_by = Stop(scenario="R02", cell={"arch": "hybrid"}, check="goes-on", part="recurrent", phase="prefilled")
+    session = _SharedMarksSession
+
+
+class _RolledBackHistory(Trail):
+    def put_back(self, target: int, mark: Mark | None) -> None:
+        s = self.session
+        gone = s.history()[target:]
+        super().put_back(target, mark)
+        s.gone = gone  # type: ignore[attr-defined] # kept for the image
+
+
+class _RolledBackHistorySession(TorchSession):
+    def new_trail(self) -> Trail:
+        return _RolledBackHistory(self)
+
+
+class _KeepsRolledBack(Imager):
+    def size(self, session: TorchSession) -> int:
+        return super().size(session) + 4 * len(getattr(session, "gone", ()))
+
+    def export(self, session: TorchSession, capacity: int) -> bytearray:
+        gone = np.asarray(getattr(session, "gone", ()), dtype="<i4").tobytes()
+        return super().export(session, capacity - len(gone)) + gone
+
+
+class ImageKeepsRolledBack(Mutant):
+    """An image carries the tokens that were taken back behind those that stand."""
+
+    mutant_id = "K09.image-keeps-rolled-back"
+    stopped_by = Stop(scenario="R03", cell={"arch": "attention"}, check="image", reason="other_image")
+    session = _RolledBackHistorySession
+    imager = _KeepsRolledBack
+
+
+class _FileShared(Imager):
+    last: TorchSession | None = None
+
+    def bring(self, session: TorchSession, data: Buffer) -> int:
+        copied = super().bring(session, data)
+        if self.last is not None and self.last is not session:
+            super().bring(self.last, data)
+        self.last = session
+        return copied
+
+
+class ImageFileShared(Mutant):
+    """A loaded image is read when it is first used; until then the next load replaces what it will read."""
+
+    mutant_id = "K07.image-file-shared"
+    stopped_by = Stop(scenario="R04", cell={"arch": "hybrid"}, check="as-exported", part="recurrent", phase="seen")
+    imager = _FileShared
+
+
+class _OtherCapacityRefused(TorchSession):
+    def restore(self, handle: SessionHandle) -> None:
+        saved = handle.open()
+        if saved.identity["max_seq_len"] != self.identity["max_seq_len"]:
+            raise IdentityError("identity.max_seq_len: expected the same")
+        super().restore(handle)
+
+
+class OtherCapacityRefused(Mutant):
+    """A snapshot is refused by a session with another capacity, though it fits."""
+
+    mutant_id = "K06.other-capacity-refused"
+    stopped_by = Stop(scenario="R05", cell={"arch": "hybrid", "room": "more"}, check="came-in", reason="refused")
+    session = _OtherCapacityRefused
