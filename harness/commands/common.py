@@ -9,13 +9,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from harness.errors import NothingToDoError, UsageError
 
 if TYPE_CHECKING:
     from harness.model.scenario import Scenario
+    from harness.model.target import Target
     from harness.reporting.tables import Table
+
+LAB: Final = "lab.yaml"
+"""Lab file that is read where none is named."""
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -38,13 +42,61 @@ def add_scenarios(parser: argparse.ArgumentParser) -> None:
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
-    """Engine, preset and device."""
-    parser.add_argument("--target", default="torch", help="engine (default: %(default)s)")
-    parser.add_argument("--preset", default="tiny", help="model preset of the engine (default: %(default)s)")
-    parser.add_argument("--device", default="best", help="best, cpu, cuda, cuda:1, mps (default: %(default)s)")
+    """Engine or target of the lab, preset and device."""
+    parser.add_argument("--target", default="torch", help="engine, or target of the lab file (default: %(default)s)")
+    add_lab(parser)
+    parser.add_argument("--preset", help="model preset of the engine (default: the lab's, or tiny)")
+    parser.add_argument("--device", help="best, cpu, cuda, cuda:1, mps (default: the lab's, or best)")
     parser.add_argument(
         "--option", action="append", default=[], metavar="KEY=VALUE", help="engine option; may be repeated"
     )
+
+
+def add_lab(parser: argparse.ArgumentParser) -> None:
+    """The file that names targets."""
+    parser.add_argument(
+        "--lab", type=Path, metavar="FILE", help="file of named targets (default: lab.yaml, where there is one)"
+    )
+
+
+def chosen_target(name: str, args: argparse.Namespace) -> Target:
+    """Return the target of a name: one of the lab file, or an engine; options of the command line win.
+
+    Args:
+        name: Of the target, or entry-point name of an engine.
+        args: With ``lab``, ``device``, ``preset`` and ``option``.
+
+    Raises:
+        UsageError: The lab file that was named is not there.
+        InvalidDocumentError: It is no lab file.
+    """
+    from harness.model.target import Target
+
+    named = lab_targets(args.lab).get(name)
+    given = {**({"preset": args.preset} if args.preset else {}), **parse_options(args.option)}
+    if named is not None:
+        device = args.device or named.device
+        return Target(name=name, adapter=named.adapter, device=device, options={**named.options, **given})
+    device = args.device or "best"
+    return Target(name=f"{name}-{device}", adapter=name, device=device, options={"preset": "tiny", **given})
+
+
+def lab_targets(path: Path | None) -> Mapping[str, Target]:
+    """Return the targets of a lab file by name; none where no file was named and there is no ``lab.yaml``.
+
+    Raises:
+        UsageError: The file that was named is not there.
+        InvalidDocumentError: It is no lab file.
+    """
+    from harness.pipeline import read_bytes
+    from harness.wire.lab_doc import parse_lab
+
+    found = path or Path(LAB)
+    if not found.is_file():
+        if path is not None:
+            raise UsageError(f"no lab file {path}; statecert doctor --write makes one")
+        return {}
+    return parse_lab(read_bytes(found), found.name)
 
 
 def require_folder(path: Path, option: str) -> None:

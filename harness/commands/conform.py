@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands.common import add_json, parse_options, show
+from harness.commands.common import add_json, add_lab, chosen_target, show
 from harness.errors import ExitCode
 from harness.model.values import Outcome
 
@@ -26,9 +26,10 @@ EXAMPLE = "example: statecert conform torch --option arch=sliding"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Engine, device, preset, options, patience."""
-    parser.add_argument("engine", help="entry-point name of the adapter, like torch")
-    parser.add_argument("--device", default="best", help="best, cpu, cuda, cuda:1, mps (default: %(default)s)")
-    parser.add_argument("--preset", default="tiny", help="model preset of the engine (default: %(default)s)")
+    parser.add_argument("engine", help="entry-point name of the adapter, like torch, or target of the lab file")
+    parser.add_argument("--device", help="best, cpu, cuda, cuda:1, mps (default: the lab's, or best)")
+    parser.add_argument("--preset", help="model preset of the engine (default: the lab's, or tiny)")
+    add_lab(parser)
     parser.add_argument(
         "--option", action="append", default=[], metavar="KEY=VALUE", help="engine option; may be repeated"
     )
@@ -53,14 +54,8 @@ def _findings(args: argparse.Namespace, folder: Path) -> Sequence[Finding]:
     from harness.engines.host import EngineHost, HostOptions
     from harness.engines.obligations import OBLIGATIONS
     from harness.engines.process import Limits
-    from harness.model.target import Target
 
-    target = Target(
-        name=f"{args.engine}-{args.device}",
-        adapter=args.engine,
-        device=args.device,
-        options={"preset": args.preset, **parse_options(args.option)},
-    )
+    target = chosen_target(args.engine, args)
     limits = Limits(open_s=max(600.0, args.patience), call_s=args.patience)
     with EngineHost(target, folder, HostOptions(limits=limits)) as host:
         return conform(host, OBLIGATIONS, None if args.json else _tell)

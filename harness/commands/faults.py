@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from harness.commands.common import add_json, add_target, parse_options, show
+from harness.commands.common import add_json, add_target, chosen_target, show
 from harness.errors import ExitCode, UsageError
 from harness.model.values import TreeState, Verdict
 
@@ -99,15 +99,9 @@ def _filed(done: Campaign, certificates: Path) -> str:
 
 def _run(args: argparse.Namespace) -> Campaign:
     from harness.faultcampaign import TYPES, Asked, run_campaign
-    from harness.model.target import Target
     from harness.pipeline import bench, new_run_folder
 
-    target = Target(
-        name=f"{args.target}-{args.device}",
-        adapter=args.target,
-        device=args.device,
-        options={"preset": args.preset, **parse_options(args.option)},
-    )
+    target = chosen_target(args.target, args)
     asked = Asked(flips=args.flips, seed=args.seed, element_types=TYPES if args.type == _ALL else (args.type,))
 
     def tell(kind: str, done: int) -> None:

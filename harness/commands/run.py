@@ -22,7 +22,7 @@ from harness.commands.common import (
     add_scenarios,
     add_target,
     chosen_scenarios,
-    parse_options,
+    chosen_target,
     require_folder,
     show,
     use_colour,
@@ -74,7 +74,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Run, judge, file, print."""
-    from harness.model.target import Target
     from harness.pipeline import make_plans, new_run_folder
 
     require_folder(args.out, "--out")
@@ -83,16 +82,11 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.jobs < 1:
         raise UsageError(f"--jobs: found {args.jobs}; expected 1 or more")
     plans = make_plans(chosen_scenarios(args.scenario, args.scenarios), args.suite, args.scale)
-    target = Target(
-        name=f"{args.target}-{args.device}",
-        adapter=args.target,
-        device=args.device,
-        options={"preset": args.preset, **parse_options(args.option)},
-    )
+    target = chosen_target(args.target, args)
     folder = new_run_folder(args.out)
     certificates = args.certify or folder / "certificates"
     if not args.quiet:
-        sys.stderr.write(f"starting {target.adapter} on {args.device} ...\n")
+        sys.stderr.write(f"starting {target.adapter} on {target.device} ...\n")
     with _opened(target, folder, jobs=min(args.jobs, len(plans))) as up:
         if not args.quiet:
             sys.stderr.write(f"{up.facts.engine} {up.facts.model} on {up.facts.hw_class}\n")

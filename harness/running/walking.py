@@ -15,7 +15,6 @@ from harness.running.disks import Disks
 from harness.running.recording import Recorder
 from harness.running.steps import RUNNERS
 
-
 OPTIONS: Final = "engine_options"
 """Reason of a cell whose engine options the target does not know."""
 _WHOLE: Final = frozenset({StepKind.RECORD, StepKind.ROLLBACK})

@@ -1,0 +1,56 @@
+"""Targets by name on the command line: the lab file, the engine, and which of them wins."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from harness.commands.common import chosen_target
+from harness.errors import UsageError
+from harness.wire.lab_doc import HEAD
+
+LAB = HEAD + "targets:\n  mine:\n    adapter: torch\n    device: cpu\n    options: {preset: small, chunk: 64}\n"
+
+
+def asked(lab: Path | None, *options: str, device: str | None = None, preset: str | None = None) -> argparse.Namespace:
+    return argparse.Namespace(lab=lab, device=device, preset=preset, option=list(options))
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Path:
+    path = tmp_path / "lab.yaml"
+    path.write_text(LAB)
+    return path
+
+
+def test_a_name_of_the_lab_is_its_target(lab: Path) -> None:
+    found = chosen_target("mine", asked(lab))
+
+    assert (found.name, found.adapter, found.device) == ("mine", "torch", "cpu")
+    assert found.options == {"preset": "small", "chunk": 64}
+
+
+def test_the_command_line_wins_over_the_lab(lab: Path) -> None:
+    found = chosen_target("mine", asked(lab, "chunk=128", device="cuda", preset="tiny"))
+
+    assert (found.device, found.options) == ("cuda", {"preset": "tiny", "chunk": 128})
+
+
+def test_another_name_is_an_engine(lab: Path) -> None:
+    found = chosen_target("torch", asked(lab))
+
+    assert (found.name, found.adapter, found.device) == ("torch-best", "torch", "best")
+    assert found.options == {"preset": "tiny"}
+
+
+def test_a_lab_that_is_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no lab file"):
+        chosen_target("torch", asked(tmp_path / "none.yaml"))
+
+
+def test_no_lab_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert chosen_target("torch", asked(None)).adapter == "torch"
