@@ -191,7 +191,8 @@ def _prompt(node: Node, scaling: Scaling) -> PromptSpec:
 
 
 def _segment(node: Node, scaling: Scaling) -> PromptSegment:
-    tokens = length(node.child("length"), scaling)
+    ids = tuple(element.integer() for element in node.child("ids").elements()) if "ids" in node else ()
+    tokens = len(ids) or length(node.child("length"), scaling)
     change_at = optional_length(node, "change_at", scaling)
     if change_at is not None and change_at >= tokens:
         node.fail(f"found change_at {change_at}; the segment has {tokens} tokens")
@@ -199,6 +200,7 @@ def _segment(node: Node, scaling: Scaling) -> PromptSegment:
         tokens=tokens,
         seed=node.child("seed").integer() if "seed" in node else None,
         prefix_of=node.child("prefix_of").text() if "prefix_of" in node else None,
+        ids=ids,
         change_at=change_at,
     )
 

@@ -62,6 +62,8 @@ def _ids(specs: Mapping[str, PromptSpec], name: str, users: tuple[str, ...]) -> 
 
 
 def _segment(specs: Mapping[str, PromptSpec], segment: PromptSegment, users: tuple[str, ...]) -> list[int]:
+    if segment.ids:
+        return list(segment.ids)
     if segment.prefix_of is None:
         return list(_drawn(segment.seed or 0, segment.tokens))
     source = _ids(specs, segment.prefix_of, users)

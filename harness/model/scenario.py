@@ -60,13 +60,15 @@ class PromptSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PromptSegment:
-    """Tokens drawn from a seed, or taken from the head of another prompt."""
+    """Tokens drawn from a seed, taken from the head of another prompt, or given as they are."""
 
     tokens: int
     seed: int | None = None
     """Draw ``tokens`` ids from the generator of :mod:`harness.deriving.prompts` with this seed."""
     prefix_of: str | None = None
     """Take the first ``tokens`` ids of this prompt."""
+    ids: Sequence[int] = ()
+    """These ids as they are, like the markers of a chat template; ``tokens`` is their number."""
     change_at: int | None = None
     """Replace the id at this index of the segment by another one (for controls and divergence)."""
 

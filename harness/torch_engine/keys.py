@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from harness.torch_engine.chat import ChatFormat
+
 Tokens = Sequence[int] | npt.NDArray[np.int32]
 """Token ids; an array is taken without a copy."""
 
@@ -43,6 +45,8 @@ class Schedule:
     """A cut also follows each occurrence of this token, if set."""
     pin: int = 0
     """One more cut, after this many tokens; 0 for none."""
+    chat: ChatFormat | None = None
+    """A cut also lies where each message after the first one begins, if set."""
 
     def boundaries(self, prompt: Tokens, after: int, up_to: int) -> tuple[int, ...]:
         """Cuts in (after, up_to], ascending, each once; none past the prompt's end.
@@ -60,6 +64,8 @@ class Schedule:
             cuts.update((ends + (low + 1)).tolist())
         if max(after, 0) < self.pin <= end:
             cuts.add(self.pin)
+        if self.chat is not None:
+            cuts.update(cut for cut in self.chat.cuts(prompt) if max(after, 0) < cut <= end)
         return tuple(sorted(cuts))
 
 

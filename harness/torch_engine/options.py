@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
+from harness.torch_engine.chat import chat_format
 from harness.torch_engine.errors import OptionError, UnsupportedError
 from harness.torch_engine.kv.types import KV_TYPES, RECURRENT_TYPES, dtype_of
 from harness.torch_engine.models.config import TILE
@@ -13,6 +14,8 @@ ROUTES = ("ar", "mtp")
 """How tokens are made: one after the other, or drafted by a head and verified by the target."""
 DRAFT_FORCES = ("", "reject", "accept", "partial")
 """Drafts are judged as they are; all are rejected; all are right; right ones are followed by a wrong one."""
+KEEPS = ("all", "turn", "head")
+"""Captured are all cuts; or the one before the current turn, unless the restore covers it; or first the head."""
 MAX_DRAFT_DEPTH = 8
 """Most tokens that a draft may hold."""
 
@@ -88,6 +91,10 @@ class SessionOptions:
     """Whether prompts are also cut after each ``turn_token``."""
     turn_token: int | None = None
     """The token that ends a turn; needed where ``turns`` is set."""
+    chat: str = ""
+    """A chat format, as `chat.chat_format` reads it: prompts are also cut where messages begin; empty for none."""
+    keep: str = "all"
+    """Which cuts are captured, one of `KEEPS`; it changes nothing of where prompts are cut."""
     owed: bool = False
     """Whether `decode` leaves the forward of its last token to the next call."""
     live: bool = False
@@ -127,6 +134,12 @@ class SessionOptions:
             raise OptionError(f"draft_force: expected one of {DRAFT_FORCES} on route mtp, found {self.draft_force!r}")
         if self.view not in ("all", "target"):
             raise OptionError(f"view: expected all or target, found {self.view!r}")
+        if self.keep not in KEEPS:
+            raise OptionError(f"keep: expected one of {KEEPS}, found {self.keep!r}")
+        if self.chat:
+            chat_format(self.chat)
+        elif self.keep != "all":
+            raise OptionError(f"keep: expected a chat format beside {self.keep!r}, found none")
         if self.turns and self.turn_token is None:
             raise OptionError("turn_token: expected a token id where turns is set, found none")
 
@@ -139,6 +152,8 @@ class SessionOptions:
             "turn_token": -1 if self.turn_token is None or not self.turns else self.turn_token,
             "namespace": self.namespace,
         }
+        if self.chat:
+            about["chat"] = chat_format(self.chat).spec
         if self.owed:
             about["owed"] = True
         if self.pin:

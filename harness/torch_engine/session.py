@@ -66,11 +66,30 @@ class TorchSession(SessionState):
             SnapshotError: the restore failed; the session is reset.
             SessionStateError: a call is in progress.
         """
-        tokens = self._checked(prompt)
+        tokens = self.arranged(self._checked(prompt))
         if len(tokens) > self.buffers.capacity:
             raise CapacityError(f"prompt: expected at most {self.buffers.capacity} tokens, found {len(tokens)}")
         continued = self.continuing.begin(tokens) if use_cache and self.cache.enabled else 0
-        return continued or self._begin_anew(tokens, use_cache=use_cache)
+        cached = continued or self._begin_anew(tokens, use_cache=use_cache)
+        self._choose(cached)
+        return cached
+
+    def arranged(self, tokens: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """The prompt (n,) as it is forwarded; see `chat.ChatFormat.arranged`."""
+        return tokens if self.chat is None else self.chat.arranged(tokens)
+
+    def _choose(self, cached: int) -> None:
+        """Decide which cut of the prompt is captured, now that it is known what is there already."""
+        if self.chat is None or self.options.keep == "all":
+            return
+        head = self.chat.head(self._prompt) if self.options.keep == "head" else 0
+        self._chosen = head if cached < head else self.chat.turn(self._prompt)
+        if 0 < head <= cached:
+            self.cache.unprotect(self.cache.key(self.turn, self._prompt, head))
+
+    def wanted(self, position: int) -> bool:
+        """Whether the snapshot of a cut is to be captured, by the session's option ``keep``."""
+        return self.options.keep == "all" or position == self._chosen
 
     def _begin_anew(self, tokens: npt.NDArray[np.int32], *, use_cache: bool) -> int:
         """Begin a prompt on a reset session, whatever is pinned."""
@@ -122,12 +141,18 @@ class TorchSession(SessionState):
         if self._armed and position < len(self._prompt):
             self.idle("capture")
             self.owners_agree("capture")
-            layout, meta = self.layout("prefix"), self.metadata()
-            if not self.continuing.defer(position):
-                self.cache.capture(self.turn, self._prompt, position, layout, meta)
-            if position == self.options.protect:
-                self.cache.protect(self.cache.key(self.turn, self._prompt, position))
+            if self.wanted(position):
+                self._keep_cut(position)
             self.continuing.at_boundary(position)
+
+    def _keep_cut(self, position: int) -> None:
+        """Capture a cut, or promise it; protect it where that is asked for."""
+        layout, meta = self.layout("prefix"), self.metadata()
+        if not self.continuing.defer(position):
+            self.cache.capture(self.turn, self._prompt, position, layout, meta)
+        head = self.options.keep == "head" and self.chat is not None and position == self.chat.head(self._prompt)
+        if head or position == self.options.protect:
+            self.cache.protect(self.cache.key(self.turn, self._prompt, position))
 
     def commit(self) -> int:
         """Publish this turn's captures; the number published."""

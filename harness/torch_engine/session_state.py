@@ -14,6 +14,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from harness.torch_engine.buffers import Scope, SessionBuffers
+from harness.torch_engine.chat import ChatFormat, chat_format
 from harness.torch_engine.continuing import Continuation
 from harness.torch_engine.errors import (
     CapacityError,
@@ -58,11 +59,14 @@ class SessionState:
         self.snapshotter = engine.snapshotter
         self.identity = engine.session_identity(options)
         token = options.turn_token if options.turns else None
-        self.schedule = Schedule(chunk=options.chunk, turn_token=token, pin=options.pin)
+        self.chat = self.new_chat(options.chat) if options.chat else None
+        self.schedule = Schedule(chunk=options.chunk, turn_token=token, pin=options.pin, chat=self.chat)
         self.turn = self.cache.open_turn(encode_domain(self.identity), self.schedule)
         self._buffers: SessionBuffers | None = engine.new_buffers()
         self._prompt = NO_TOKENS
         self._armed = False
+        self._chosen = 0
+        """The only cut that is captured, where the option ``keep`` asks for one; 0 for none."""
         self.pinned: SavedSession | None = None
         """The prefix that a reset returns to: a bare state whose ``prompt`` is its tokens."""
         self.doing = ""
@@ -77,6 +81,10 @@ class SessionState:
         """Whether the last token of the history has still to be forwarded."""
         self.cancelled = False
         """Whether the turn was cancelled, so that its state is nobody's to go on with."""
+
+    def new_chat(self, text: str) -> ChatFormat:
+        """What finds the messages of a prompt; see `chat.chat_format`."""
+        return chat_format(text)
 
     # -- looking -------------------------------------------------------------------------------
 

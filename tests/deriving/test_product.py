@@ -184,6 +184,18 @@ def test_prompt_ids_follow_the_generator_of_the_language() -> None:
     assert prompt_digest((1, 256)) == hashlib.sha256(bytes([1, 0, 0, 0, 0, 1, 0, 0])).hexdigest()
 
 
+def test_ids_of_a_prompt_are_taken_as_they_are() -> None:
+    specs = {"a": PromptSpec(segments=[PromptSegment(tokens=2, ids=(0, 505)), PromptSegment(tokens=1, seed=5)])}
+
+    assert specs["a"].length == 3
+    assert prompt_ids(specs, "a")[:2] == (0, 505)
+
+
+def test_a_segment_of_ids_has_no_length_of_its_own() -> None:
+    with pytest.raises(InvalidScenarioError, match="does not fit schema"):
+        changed(lambda p: p["prompts"]["A"].append({"ids": [1], "length": 1}))
+
+
 def test_a_prompt_of_65536_tokens_is_made_at_once() -> None:
     specs = {"long": PromptSpec(segments=[PromptSegment(tokens=65536, seed=77)])}
 
