@@ -1,4 +1,4 @@
-"""Copies ``schemas/`` and ``scenarios/`` into the wheel as package data, so that they exist once in the tree."""
+"""Copies ``schemas/``, ``scenarios/`` and ``examples/`` into the wheel as package data: they exist once in the tree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
-KINDS = ("schemas", "scenarios")
+KINDS = ("schemas", "scenarios", "examples")
 
 
 class BuildWithData(build_py):

@@ -88,7 +88,7 @@ class ManyHost(EngineHost):
         self._first, self._models = None, {}
         registry.find(target.adapter, target.group)
         if self.alive:
-            self._load = self._ask("load", {"adapter": target.adapter, "group": target.group}).body
+            self._load_adapter()
             self._choose_device()
         return self.start()
 

@@ -14,19 +14,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.commands.common import add_json, add_lab, chosen_target, show
-from harness.errors import ExitCode
+from harness.errors import ExitCode, UsageError
 from harness.model.values import Outcome
 
 if TYPE_CHECKING:
     from harness.engines.conformance import Finding
     from harness.reporting.tables import Table
 
-EXAMPLE = "example: statecert conform torch --option arch=sliding"
+EXAMPLE = "example: statecert conform torch --option arch=sliding\n         statecert conform --command ./driver"
+STDIO = "stdio"
+"""Adapter of engines that are programs of their own."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Engine, device, preset, options, patience."""
-    parser.add_argument("engine", help="entry-point name of the adapter, like torch, or target of the lab file")
+    parser.add_argument(
+        "engine", nargs="?", default="", help="entry-point name of the adapter, like torch, or target of the lab file"
+    )
+    parser.add_argument("--command", metavar="PROGRAM", help="a program that speaks the stdio protocol, with arguments")
     parser.add_argument("--device", help="best, cpu, cuda, cuda:1, mps (default: the lab's, or best)")
     parser.add_argument("--preset", help="model preset of the engine (default: the lab's, or tiny)")
     add_lab(parser)
@@ -42,11 +47,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Probe, print, 1 if an obligation is not met."""
+    _choose_engine(args)
     with tempfile.TemporaryDirectory() as temporary:
         findings = _findings(args, args.log or Path(temporary))
     show(table(args.engine, findings), as_json=args.json)
     failed = any(one.outcome is Outcome.FAIL for one in findings)
     return ExitCode.FINDINGS if failed else ExitCode.GOOD
+
+
+def _choose_engine(args: argparse.Namespace) -> None:
+    """Settle which adapter is meant; a command is an option of the stdio adapter.
+
+    Raises:
+        UsageError: No engine is named, or a command beside another adapter.
+    """
+    if args.command is None and not args.engine:
+        raise UsageError("say which engine: its entry-point name, or --command PROGRAM")
+    if args.command is not None:
+        if args.engine not in ("", STDIO):
+            raise UsageError(f"--command is for engines that speak the stdio protocol, not for {args.engine}")
+        args.engine = STDIO
+        args.option = [*args.option, f"command={args.command}", f"patience_s={max(1, int(args.patience))}"]
 
 
 def _findings(args: argparse.Namespace, folder: Path) -> Sequence[Finding]:

@@ -1,4 +1,4 @@
-"""Write a start that works at once: a scenario with a control, or the package of an adapter with a toy engine.
+"""Write a start that works at once: a scenario with a control, an adapter with a toy engine, or a driver of one.
 
 Nothing is ever overwritten: if the file, the folder or the id is there already, nothing is written (exit code 4).
 """
@@ -18,11 +18,17 @@ from typing import Final
 
 from harness.errors import ExitCode, StorageError, UsageError
 
-EXAMPLE = 'example: statecert new scenario A30 --title "A prompt served twice"\n         statecert new adapter mine'
+EXAMPLE = 'example: statecert new scenario A30 --title "A prompt served twice"\n         statecert new adapter mine\n'
+EXAMPLE += "         statecert new driver mine --language rust"
 
 TITLE: Final = "A prompt served twice"
 FIRST_SCENARIO: Final = "Z01"
 """Id of the scenario that travels with a new adapter."""
+LANGUAGES: Final = {
+    "c": "cc -std=c11 -O1 -Wall -o {name} {source}",
+    "rust": "rustc --edition 2021 -O -o {name} {source}",
+}
+"""Languages that there is a driver in, and how it is built."""
 _ID: Final = re.compile(r"[A-Z][0-9]{2,3}")
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _MOST: Final = 40
@@ -30,7 +36,7 @@ _MOST: Final = 40
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """What to write, its name, where."""
-    kinds = parser.add_subparsers(dest="kind", required=True, metavar="scenario|adapter")
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="scenario|adapter|driver")
     scenario = kinds.add_parser("scenario", help="a scenario file that passes on the torch engine")
     scenario.add_argument("id", help="family letter and number, like A30")
     scenario.add_argument("--title", default=TITLE, help="what is shown, in a few words (default: %(default)s)")
@@ -38,6 +44,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     adapter = kinds.add_parser("adapter", help="a package with a toy engine behind the seam")
     adapter.add_argument("name", help="name of the engine: lower-case letters, digits, dashes")
     adapter.add_argument("--dir", type=Path, default=Path(), help="folder that takes the package (default: here)")
+    driver = kinds.add_parser("driver", help="a program with a toy engine that speaks the stdio protocol")
+    driver.add_argument("name", help="name of the engine: lower-case letters, digits, dashes")
+    driver.add_argument("--language", choices=sorted(LANGUAGES), default="c", help="default: %(default)s")
+    driver.add_argument("--dir", type=Path, default=Path(), help="folder that takes the source (default: here)")
 
 
 def run(args: argparse.Namespace) -> ExitCode:
@@ -45,6 +55,11 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.kind == "scenario":
         path = new_scenario(args.id, args.title, args.dir)
         sys.stdout.write(f"{path}\nnext  statecert run {path}\n")
+        return ExitCode.GOOD
+    if args.kind == "driver":
+        path = new_driver(args.name, args.language, args.dir)
+        build = LANGUAGES[args.language].format(name=args.name, source=path.as_posix())
+        sys.stdout.write(f"{path}\nnext  {build}\nnext  statecert conform --command ./{args.name}\n")
         return ExitCode.GOOD
     folder = new_adapter(args.name, args.dir)
     sys.stdout.write(f"{folder}\n" + "".join(f"next  {command}\n" for command in next_commands(args.name, folder.name)))
@@ -109,6 +124,25 @@ def new_adapter(name: str, folder: Path) -> Path:
         raise UsageError(f"{target} is there already; nothing was written")
     _write_folder(target, adapter_files(name))
     return target
+
+
+def new_driver(name: str, language: str, folder: Path) -> Path:
+    """Write the source of a driver; return where it is.
+
+    Raises:
+        UsageError: The name is none, or the file is there already.
+        StorageError: The disk refuses.
+    """
+    from harness.wire.resources import resource_text
+
+    if not _NAME.fullmatch(name) or len(name) > _MOST:
+        raise UsageError(f"found the name {name!r}; allowed are lower-case letters, digits and single dashes")
+    ending = {"c": "c", "rust": "rs"}[language]
+    source = resource_text("examples", f"stdio/driver.{ending}").decode()
+    path = folder / f"{name}.{ending}"
+    slug = f"toy_{language}"
+    _write_tree(path, source.replace(slug, name.replace("-", "_")))
+    return path
 
 
 def adapter_files(name: str) -> Mapping[str, str]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from harness.engines.channel import Channel, ChannelClosedError
 from harness.engines.serving import Server
-from harness.errors import ProtocolError, RefusedError
+from harness.errors import EngineCrashedError, EngineHungError, ProtocolError, RefusedError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -78,6 +78,10 @@ def _described(error: Exception) -> dict[str, str]:
         return {**described, "kind": "refused", "code": error.code, "message": error.message[:4000]}
     if isinstance(error, ProtocolError):
         return {**described, "kind": "protocol"}
+    if isinstance(error, EngineCrashedError):
+        return {**described, "kind": "crashed", "code": str(error.status)}
+    if isinstance(error, EngineHungError):
+        return {**described, "kind": "hung"}
     if _lacks_memory(error):
         return {**described, "kind": "memory"}
     _log(error)

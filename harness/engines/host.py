@@ -191,13 +191,19 @@ class EngineHost:
         self._child = ChildProcess(self._folder / f"child-{self._children}.log")
         try:
             self._prove_hashing()
-            self._load = self._ask("load", {"adapter": self.target.adapter, "group": self.target.group}).body
+            self._load_adapter()
             self._choose_device()
             self._require_same_subject()
             self._tell_spool()
         except BaseException:
             self.discard()
             raise
+
+    def _load_adapter(self) -> None:
+        """Let the child import the target's adapter; it is told the target's options."""
+        target = self.target
+        fields = {"adapter": target.adapter, "group": target.group, "options": dict(target.options)}
+        self._load = self._ask("load", fields).body
 
     def discard(self) -> None:
         """End the child, if there is one; what it did for trust is kept for :meth:`take_trust`."""

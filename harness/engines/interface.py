@@ -15,14 +15,15 @@ Three rules:
    work, not from what was planned.
 
 Adapters run in a child process. They may print; they may not fork, and they must not touch file descriptors
-that they did not open.
+that they did not open. An adapter whose engine is a program of its own starts it in the process group that it finds,
+and the program ends when its standard input does: so nothing outlives the child.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from harness.model.values import Capability, Observability
 
@@ -300,5 +301,17 @@ class Adapter(Protocol):
         With capability ``disk``: ``disk`` (a folder; the harness gives it, and removes it afterwards), ``disk_bytes``,
         ``disk_min_free`` and ``disk_build`` (text that makes it another build). A folder that another process holds is
         refused with ``state``.
+        """
+        ...
+
+
+@runtime_checkable
+class Aimed(Protocol):
+    """An adapter whose capabilities depend on the target: a program, a server or a model that has yet to be asked."""
+
+    def aim(self, options: Options) -> None:
+        """Learn the target's options, before :meth:`Adapter.capabilities` and :meth:`Adapter.devices` are called.
+
+        Refused: ``unsupported`` where the options cannot be meant for this adapter.
         """
         ...

@@ -139,9 +139,11 @@ class ChildProcess:
         self._process.kill()
 
     def kill(self) -> None:
-        """End the process by its id, at once, and wait for it."""
+        """End the process by its id, at once, with the programs that it started, and wait for it."""
         if self.alive:
             self._killed = True
+            with contextlib.suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)  # its own session: see _spawn
             self._process.kill()
         self._process.wait()
         self._channel.close()
@@ -186,6 +188,15 @@ def _error_of(status: int) -> EngineError:
     return EngineCrashedError(f"the child ended ({ended_by(status)})", status=status)
 
 
+def _program_ended(message: str, status: str) -> EngineError:
+    """Return how a program ended that the adapter had started as its engine."""
+    if not status.removeprefix("-").isdigit():
+        return ProtocolError(f"found the exit status {status!r}; expected an integer")
+    if int(status) == -signal.SIGKILL:
+        return OutOfMemoryError(f"SIGKILL: {message}")
+    return EngineCrashedError(message, status=int(status))
+
+
 def ended_by(status: int) -> str:
     """Return the name of the signal, or ``exit_<status>``."""
     if status >= 0:
@@ -227,6 +238,10 @@ def _raised(error: Mapping[str, object]) -> EngineError:
         if code not in _REFUSALS:
             return ProtocolError(f"found a refusal with the code {code!r}; known are {sorted(_REFUSALS)}")
         return RefusedError(code, message)
+    if kind == "crashed":
+        return _program_ended(message, str(error.get("code", "")))
+    if kind == "hung":
+        return EngineHungError(message)
     if kind == "memory":
         return OutOfMemoryError(f"{name}: {message}")
     if kind == "engine":

@@ -18,7 +18,7 @@ from harness.digest.parts import part_digest, part_digests
 from harness.engines import registry, serving_images, serving_store
 from harness.engines.channel import Message
 from harness.engines.desk import Desk, begun, mapping, number, options, text, tokens
-from harness.engines.interface import Adapter, Session, StatePart
+from harness.engines.interface import Adapter, Aimed, Session, StatePart
 from harness.engines.locating import locate
 from harness.engines.looking import Logits, logits_of, part_rows, part_views
 from harness.engines.spool import Part, Spool, SpoolBudget
@@ -64,8 +64,10 @@ class Server(Desk):
         return {"digests": [part_digest(frame) for frame in message.frames]}
 
     def load(self, message: Message) -> dict[str, object]:
-        """Import the adapter."""
+        """Import the adapter, and tell it the target's options if it wants to know them."""
         self._adapter = registry.load(text(message.body, "adapter"), text(message.body, "group"))
+        if isinstance(self._adapter, Aimed):
+            self._adapter.aim(options(message.body, "options"))
         self.capabilities = self._adapter.capabilities()
         return {
             "capabilities": sorted(str(capability) for capability in self.capabilities),

@@ -1,4 +1,4 @@
-"""The schemas and scenarios that belong to the product, read the same way from wheel and checkout.
+"""The schemas, scenarios and examples that belong to the product, read the same way from wheel and checkout.
 
 A wheel carries them under ``harness/_data/<kind>/``; in a source checkout, and so in an editable
 install, they are the folders beside ``harness/``. Nobody else in the package knows this.
@@ -15,13 +15,13 @@ from harness.errors import UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-Kind = Literal["schemas", "scenarios"]
+Kind = Literal["schemas", "scenarios", "examples"]
 """The folders that travel with the package."""
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120 - see folder()
 _LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 _SIGNS: Final = dict.fromkeys(map(ord, "._+-"))
-_ENDINGS: Final = (".json", ".yaml")
+_ENDINGS: Final = (".json", ".yaml", ".c", ".rs")
 
 
 def folder(kind: Kind) -> Path:
@@ -41,7 +41,7 @@ def _folder(kind: Kind) -> str:
 def resource_names(kind: Kind) -> tuple[str, ...]:
     """Return the names of all resources of ``kind``, sorted: paths below their folder, with ``/``.
 
-    Only ``.json`` and ``.yaml`` files count; a folder that is absent has none.
+    Only files count that end in ``.json``, ``.yaml``, ``.c`` or ``.rs``; a folder that is absent has none.
     """
     root = folder(kind)
     found = (path for path in root.rglob("*") if path.is_file())

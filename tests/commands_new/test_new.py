@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
-from harness.commands.new import adapter_files, new_adapter, new_scenario
+from harness.commands.new import adapter_files, new_adapter, new_driver, new_scenario
 from harness.deriving.product import expand
 from harness.errors import ExitCode, StorageError, UsageError
 from harness.model.values import ArmRole
@@ -144,3 +144,16 @@ def test_missing_words_are_usage_errors(words: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(words)
     assert ended.value.code == ExitCode.USAGE
+
+
+@pytest.mark.parametrize(("language", "ending"), [("c", "c"), ("rust", "rs")])
+def test_a_new_driver_names_itself_and_is_never_written_over(language: str, ending: str, tmp_path: Path) -> None:
+    path = new_driver("my-engine", language, tmp_path)
+
+    assert path == tmp_path / f"my-engine.{ending}"
+    assert "my_engine" in path.read_text("utf-8")
+    assert f"toy_{language}" not in path.read_text("utf-8")
+    with pytest.raises(UsageError, match="already"):
+        new_driver("my-engine", language, tmp_path)
+    with pytest.raises(UsageError, match="lower-case"):
+        new_driver("My Engine", language, tmp_path)

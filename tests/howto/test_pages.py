@@ -50,6 +50,15 @@ def test_write_an_adapter(tmp_path: Path) -> None:
     assert "layer1.recurrent" in missing
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+def test_qualify_your_engine(tmp_path: Path) -> None:
+    printed = " ".join(follow(PAGES / "qualify-your-engine.md", tmp_path, environment(REPOSITORY)))
+
+    assert "7/7" in printed
+    assert "complete" in printed
+    assert "engine_options" in printed or "not_supported" in printed
+
+
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
 def test_a_page_does_something_and_is_short_enough_to_read(page: Path) -> None:
     found = list(blocks(page))

@@ -231,3 +231,15 @@ class HistoryNotInImage(Mutant):
     mutant_id = "K03.history-not-in-image"
     stopped_by = Stop(scenario="A17", cell={"arch": "hybrid", "sampler": "greedy"}, check="there", reason="other_image")
     imager = _ImageNoHistory
+
+
+class _ImageNoRows(_ImageWithout):
+    left_out = "layer1.k"
+
+
+class RowsNotInImage(Mutant):
+    """An image brings the keys of one layer along as zeros."""
+
+    mutant_id = "K03.rows-not-in-image"
+    stopped_by = Stop(scenario="A61", check="arrives", part="layer1.k", phase="restored")
+    imager = _ImageNoRows
