@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 
 HOW, OP = sys.argv[1], sys.argv[2]
 POSITION = 0
@@ -75,7 +76,13 @@ def ok(**result: object) -> dict[str, object]:
     return {"id": request["id"], "ok": result}
 
 
-LINES = {
+def mute() -> None:
+    os.close(1)
+    time.sleep(600)
+
+
+request: dict[str, object] = {}
+LINES: dict[str, Callable[[], object]] = {
     "garbage": lambda: "loading model ... 100%",
     "list": lambda: "[]",
     "nan": lambda: json.dumps(ok(position=float("nan"))),
@@ -93,7 +100,7 @@ LINES = {
     "hang": lambda: time.sleep(600),
     "crash": lambda: os.kill(os.getpid(), signal.SIGABRT),
     "exit": lambda: sys.exit(7),
-    "mute": lambda: (os.close(1), time.sleep(600)),
+    "mute": mute,
 }
 
 
