@@ -306,7 +306,15 @@ class _Walk:
 
 
 def _write_trust(bench: Bench, writer: CampaignWriter) -> None:
-    bench.host.settle()
+    """End the child, and write what was done so that its digests can be believed.
+
+    Raises:
+        EngineError: It did not end in good order.
+    """
+    bench.host.discard()
+    lost = bench.host.take_lost()
+    if lost is not None:
+        raise lost
     for trust in bench.host.take_trust():
         writer.write(observation_to_mapping(trust))
 

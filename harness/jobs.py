@@ -6,11 +6,13 @@ a run of one job. Plans are filed one by one in their order, whatever ended firs
 
 from __future__ import annotations
 
+import operator
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Lock, current_thread, main_thread
@@ -60,6 +62,10 @@ class _Shift:
 
     free: SimpleQueue[Bench]
     tell: Tell
+    waiting: int
+    """Plans that are not begun; changed with ``lock`` held."""
+    benches: int
+    lock: Lock = field(default_factory=Lock)
     ended: Event = field(default_factory=Event)
     """Set when no further plan is to be begun."""
 
@@ -67,15 +73,22 @@ class _Shift:
         """Run a plan on the next free bench; None: it was not begun."""
         bench = self.free.get()
         try:
+            with self.lock:
+                self.waiting -= 1
             if self.ended.is_set():
                 return None
-            evidence, interrupted = run_one(bench, plan, self.tell)
+            evidence, interrupted = run_one(bench, plan, self.tell, last=self.last)
             return Ran(plan=plan, evidence=evidence, interrupted=interrupted)
         except BaseException:
             self.ended.set()
             raise
         finally:
             self.free.put(bench)
+
+    def last(self) -> bool:
+        """Whether a bench that is done with its plan may have none to come; one that gets one starts another child."""
+        with self.lock:
+            return self.waiting < self.benches
 
 
 def run_plans(benches: Sequence[Bench], plans: Sequence[Plan], tell: Tell, file: File) -> bool:
@@ -103,7 +116,7 @@ def run_plans(benches: Sequence[Bench], plans: Sequence[Plan], tell: Tell, file:
 
 def _in_turn(bench: Bench, plans: Sequence[Plan], tell: Tell, file: File) -> bool:
     for plan in plans:
-        evidence, interrupted = run_one(bench, plan, tell)
+        evidence, interrupted = run_one(bench, plan, tell, last=partial(operator.is_, plan, plans[-1]))
         if _filed(file, Ran(plan=plan, evidence=evidence, interrupted=interrupted)) or interrupted:
             return True
     return False
@@ -116,7 +129,7 @@ def _side_by_side(benches: Sequence[Bench], plans: Sequence[Plan], tell: Tell, f
         with lock:
             tell(observation)
 
-    shift = _Shift(free=SimpleQueue(), tell=told)
+    shift = _Shift(free=SimpleQueue(), tell=told, waiting=len(plans), benches=len(benches))
     for bench in benches:
         shift.free.put(bench)
     pool = ThreadPoolExecutor(len(benches), thread_name_prefix="job")

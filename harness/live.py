@@ -82,6 +82,10 @@ class LiveRuns:
         self._stack = ExitStack()
         self._bench: Bench | None = None
         self._open: dict[str, _Open] = {}
+        self._done: _Open | None = None
+        """A scenario whose cells have all run; closed when the next one begins, since the last one ends the child."""
+        self.lost = False
+        """Whether a child was lost after its last cell was judged."""
         self._written: list[str] = []
 
     def run_cell(self, plan: Plan, cell: CellPlan) -> CellVerdict:
@@ -96,22 +100,25 @@ class LiveRuns:
         live.left.remove(cell.id)
         verdict = self._verdict(live, cell, live.seen[begin:])
         if not live.left:
-            self._close(live)
+            self._done = self._open.pop(plan.scenario.id)
         return verdict
 
     def close(self) -> list[str]:
         """Close what is open, end the child; return lines that say what was written."""
-        for live in list(self._open.values()):
+        self._close_done(last=not self._open)
+        while self._open:
+            live = self._open.pop(next(iter(self._open)))
             by_id = {cell.id: cell for cell in live.plan.cells}
             for name in live.left:
                 live.run.leave_out(by_id[CellId(name)], INTERRUPTED)
-            self._close(live)
+            self._close(live, last=not self._open)
         self._stack.close()
         if self._bench is not None:
             self._written.insert(0, f"run folder {self._bench.folder}")
         return self._written
 
     def _opened(self, plan: Plan) -> _Open:
+        self._close_done(last=False)
         if plan.scenario.id not in self._open:
             bench = self._started()
             path = evidence_path(bench, plan)
@@ -168,10 +175,16 @@ class LiveRuns:
         absent = self._bench.host.absent if self._bench is not None else ""
         return f"{decision.reason}: {absent}" if decision.outcome is Outcome.NOT_RUN and absent else decision.reason
 
-    def _close(self, live: _Open) -> None:
+    def _close_done(self, *, last: bool) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            self._close(done, last=last)
+
+    def _close(self, live: _Open, *, last: bool) -> None:
         assert self._bench is not None  # noqa: S101 - an open run has a bench
-        del self._open[live.plan.scenario.id]
-        live.run.close(interrupted=bool(live.left))
+        if live.run.close(interrupted=bool(live.left), last=last):
+            self.lost = True
+            self._written.append(f"{live.plan.scenario.id}: the child was lost after the last cell; see its evidence")
         try:
             finished = file_evidence(self._bench, live.plan, live.path, self._bench.folder / "certificates")
         except StatecertError as problem:

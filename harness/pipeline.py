@@ -188,17 +188,31 @@ def bench(target: Target, folder: Path, *, jobs: int = 1) -> Iterator[Bench]:
         )
 
 
-def run_one(bench: Bench, plan: Plan, progress: Callable[[Observation], None] | None = None) -> tuple[Path, bool]:
+def run_one(
+    bench: Bench,
+    plan: Plan,
+    progress: Callable[[Observation], None] | None = None,
+    *,
+    last: Callable[[], bool] | None = None,
+) -> tuple[Path, bool]:
     """Run one plan; returns its evidence file and whether the run was interrupted.
+
+    Args:
+        bench: Where.
+        plan: What.
+        progress: Is told every observation.
+        last: Asked when all cells are done, whether nothing more is run on this bench: its child ends then, and how it
+            ended belongs to this evidence.
 
     Raises:
         StatecertError: The harness could not go on; the evidence file is cut off and says so.
     """
-    from harness.running.run import OpenRun, run_plan
+    from harness.running.run import OpenRun, never, run_plan
 
     path = evidence_path(bench, plan)
     writer = EvidenceWriter(path, bench.header(plan), names=bench.names)
-    interrupted = run_plan(plan, OpenRun(bench.host, writer, folder=bench.scratch, progress=progress))
+    run = OpenRun(bench.host, writer, folder=bench.scratch, progress=progress)
+    interrupted = run_plan(plan, run, last=last or never)
     return path, interrupted
 
 

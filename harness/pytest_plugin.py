@@ -28,6 +28,7 @@ NOTHING_RAN: Final = 5
 RUNS: Final = pytest.StashKey["LiveRuns"]()
 RAN: Final = pytest.StashKey[list[str]]()
 WRITTEN: Final = pytest.StashKey[list[str]]()
+LOST: Final = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,6 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "hw: scenario cells on an accelerator or a configured engine of this machine")
     config.stash[RAN] = []
     config.stash[WRITTEN] = []
+    config.stash[LOST] = False
     if getattr(config.option, "dist", "no") == "load":
         config.option.dist = "loadfile"  # a scenario is one file; its evidence is written by one worker
 
@@ -178,7 +180,9 @@ class Counter:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Take over what a worker wrote."""
-        self.config.stash[WRITTEN].extend(getattr(node, "workeroutput", {}).get("statecert", ()))
+        told = getattr(node, "workeroutput", {})
+        self.config.stash[WRITTEN].extend(told.get("statecert", ()))
+        self.config.stash[LOST] |= told.get("statecert_lost", False)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -188,13 +192,16 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Close evidence, file certificates; ``-m hw`` in which no cell ran ends with 5."""
+    """Close evidence, file certificates; ``-m hw`` in which no cell ran ends with 5, a child lost at its end with 1."""
     config = session.config
     if RUNS in config.stash:
         config.stash[WRITTEN].extend(config.stash[RUNS].close())
+        config.stash[LOST] |= config.stash[RUNS].lost
     if hasattr(config, "workeroutput"):
-        config.workeroutput["statecert"] = config.stash[WRITTEN]
+        config.workeroutput |= {"statecert": config.stash[WRITTEN], "statecert_lost": config.stash[LOST]}
         return
+    if exitstatus == 0 and config.stash[LOST]:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if wants_hardware(config) and exitstatus == 0 and not config.stash[RAN]:
         session.exitstatus = NOTHING_RAN
 

@@ -71,7 +71,9 @@ class _Subject:
 
 
 class EngineHost:
-    """Starts, asks and replaces the child process of one target. Use it as a context manager.
+    """Starts, asks and replaces the child process of one target.
+
+    Use it as a context manager: how a child ended that nobody was told of is raised on the way out.
 
     Args:
         target: What to run; its adapter is looked up when the host starts.
@@ -344,6 +346,9 @@ class EngineHost:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        lost = self.take_lost()
+        if lost is not None and error is None:
+            raise lost
 
     @contextmanager
     def _noting(self) -> Iterator[None]:

@@ -73,7 +73,7 @@ class ChildProcess:
             os.close(from_child)
         self._channel = Channel(to_parent, from_parent)
         self._asked = 0
-        self._killed = self._told = self._quit = self._interrupted = False
+        self._killed = self._told = self._left = self._stuck = self._interrupted = False
 
     @property
     def pid(self) -> int:
@@ -124,9 +124,14 @@ class ChildProcess:
 
     @property
     def lost(self) -> EngineError | None:
-        """How the process ended without being asked, or otherwise than asked, where no operation has told it yet."""
+        """How the process ended without being asked, or otherwise than asked, where no operation has told it yet.
+
+        In good order means: asked to leave, it said that it would, and its exit status is 0.
+        """
         status = self._process.poll()
-        if status is None or self._killed or self._told or (self._quit and status == 0):
+        if self._stuck and not self._interrupted:
+            return EngineHungError(f"quit: the child was still there after {_GRACE_SECONDS:g} s; it was ended")
+        if status is None or self._killed or self._told or (self._left and status == 0):
             return None
         return _error_of(status)
 
@@ -151,13 +156,14 @@ class ChildProcess:
     def close(self) -> None:
         """Ask the process to end; kill it if it does not."""
         if self.alive:
-            self._quit = True
             with contextlib.suppress(ChannelClosedError, TimeoutError, ProtocolError):
                 self._channel.send({"op": "quit", "id": 0}, seconds=_GRACE_SECONDS)
-                self._channel.receive(seconds=_GRACE_SECONDS)
+                self._left = "ok" in self._channel.receive(seconds=_GRACE_SECONDS).body
             self._channel.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):
+            try:
                 self._process.wait(_GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._stuck = True
         self.kill()
 
     def _result(self, answer: Message) -> Message:

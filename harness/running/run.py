@@ -6,6 +6,7 @@ replaced and the run goes on. Only the harness's own errors end a run.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -74,24 +75,47 @@ class OpenRun:
         """Write down that a cell is not run, and why."""
         _event(self._recorder, cell, "not_run", reason)
 
-    def close(self, *, interrupted: bool = False) -> None:
-        """Write what was done for trust, and the end record; a child that is gone by now is the last cell's crash."""
-        if self._last is not None:
-            write_lost(self._last)
+    def close(self, *, interrupted: bool = False, last: bool = False) -> bool:
+        """Write what was done for trust, and the end record.
+
+        A child that is gone by now is the last cell's crash; so is one that does not end in good order, where it is
+        asked to.
+
+        Args:
+            interrupted: The run was broken off.
+            last: Nothing more is asked of the child: it ends before the record does.
+
+        Returns:
+            Whether a child was lost since the last cell.
+        """
+        if last:
+            self._host.discard()
+        lost = self._last is not None and write_lost(self._last)
         self._host.settle()
         write_trust(self._host, self._recorder)
         self._recorder.close(interrupted=interrupted)
+        return lost
 
     def abandon(self) -> None:
         """Let go of the file without an end record: it counts as cut off."""
         self._recorder.abandon()
 
 
-def run_plan(plan: Plan, run: OpenRun) -> bool:
+def never() -> bool:
+    """Say that more is to come."""
+    return False
+
+
+def run_plan(plan: Plan, run: OpenRun, *, last: Callable[[], bool] = never) -> bool:
     """Run the selected cells of a plan and close the evidence file.
 
     Ctrl-C ends the run in good order: cells that did not begin are ``not_run``, and the end record says that the run
     was interrupted. After any other error that is not an engine's the file is left without an end record.
+
+    Args:
+        plan: What to run.
+        run: The open evidence file.
+        last: Asked when all cells are done: see :meth:`OpenRun.close`.
 
     Returns:
         Whether it was interrupted.
@@ -109,7 +133,7 @@ def run_plan(plan: Plan, run: OpenRun) -> bool:
             interrupted = True
             for cell in waiting:
                 run.leave_out(cell, INTERRUPTED)
-        run.close(interrupted=interrupted)
+        run.close(interrupted=interrupted, last=interrupted or last())
     except BaseException:
         run.abandon()
         raise

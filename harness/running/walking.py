@@ -96,14 +96,20 @@ def _close(run: ArmRun) -> None:
     write_lost(run.cell)
 
 
-def write_lost(state: CellState) -> None:
-    """Write down that a child ended unasked, or badly when asked: it is the last arm's, at its last step."""
+def write_lost(state: CellState) -> bool:
+    """Write down that a child ended unasked, or badly when asked: it is the last arm's, at its last step.
+
+    Returns:
+        Whether there was one.
+    """
     if state.last is None:
-        return
+        return False
     lost = state.host.take_lost()
-    if lost is not None:
-        arm, rep = state.last
-        _write_crash(state, arm, rep, arm.steps[-1].label, lost)
+    if lost is None:
+        return False
+    arm, rep = state.last
+    _write_crash(state, arm, rep, arm.steps[-1].label, lost)
+    return True
 
 
 def _crashed(state: CellState, arm: Arm, rep: int, label: str, error: EngineError) -> None:

@@ -256,6 +256,23 @@ def test_a_full_disk_behind_standard_output_is_the_harness_s_trouble(
     assert "Traceback" not in done.stderr
 
 
+# -- a child that ends badly -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_child_that_ends_badly_when_all_is_done_makes_the_last_cell_an_error(tmp_path: Path, jobs: str) -> None:
+    bad = TOY_SCENARIO.replace("engine: {}", "engine: {misbehave: fail_at_the_end, during: close}")
+    (tmp_path / "A90-good.yaml").write_text(TOY_SCENARIO)
+    (tmp_path / "A91-bad.yaml").write_text(bad.replace("id: A90", "id: A91"))
+    files = ("A90-good.yaml", "A91-bad.yaml")
+
+    done = statecert("run", *files, "--target", "toy", "--preset", "toy", "--quiet", "--jobs", jobs, cwd=tmp_path)
+
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "crash" in done.stdout
+    assert '"detail":"exit_9"' in next(tmp_path.glob("runs/*/evidence/A91*.jsonl")).read_text()
+
+
 # -- a run that is broken off ------------------------------------------------------------------------------------------
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.engines.channel import Channel
 from harness.engines.interface import Begun, Identity, Options, StatePart
 from harness.errors import RefusedError
 from harness.model.values import NO_LAYER, Capability, Family, Observability, RefusalCode
@@ -545,6 +546,38 @@ def _later(deed: Callable[[], object]) -> Callable[[], object]:
     return lambda: threading.Timer(0.05, deed).start()
 
 
+def _abort_at_the_end() -> None:
+    """Abort when this process leaves, after it has said that it does."""
+    _leaving(os.abort)
+
+
+def _fail_at_the_end() -> None:
+    """Leave with another status than that of a good end."""
+    really = os._exit
+    _leaving(lambda: really(9))
+
+
+def _leaving(deed: Callable[[], object]) -> None:
+    os._exit = lambda _status: deed()  # type: ignore[assignment,return-value]
+
+
+def _stay_at_the_end() -> None:
+    """Say that this process leaves, and stay."""
+    _leaving(lambda: time.sleep(60))
+
+
+def _leave_unsaid() -> None:
+    """Leave with the status of a good end as soon as this process is asked to, without an answer."""
+    send = Channel.send
+
+    def unsaid(channel: Channel, body: Mapping[str, object], *more: Any, **named: Any) -> None:
+        if body.get("id") == 0:
+            os._exit(0)
+        send(channel, body, *more, **named)
+
+    Channel.send = unsaid  # type: ignore[assignment,method-assign]
+
+
 def _wrong_access() -> None:
     ctypes.string_at(0)
 
@@ -560,6 +593,10 @@ _MISDEEDS: Mapping[str, Callable[[], object]] = {
     "segv": _wrong_access,
     "abort_later": _later(os.abort),
     "leave_later": _later(lambda: os._exit(0)),
+    "abort_at_the_end": _abort_at_the_end,
+    "fail_at_the_end": _fail_at_the_end,
+    "stay_at_the_end": _stay_at_the_end,
+    "leave_unsaid": _leave_unsaid,
     "hang": lambda: time.sleep(60),
     "memory": _ask_for_too_much,
     "kill": _kill_hard,

@@ -101,12 +101,19 @@ def toy_plan(procedure: Mapping[str, object]) -> Plan:
 
 
 def run_toy(
-    host: EngineHost, plan: Plan, folder: Path, *, progress: Progress | None = None, facts: TargetFacts | None = None
+    host: EngineHost,
+    plan: Plan,
+    folder: Path,
+    *,
+    progress: Progress | None = None,
+    facts: TargetFacts | None = None,
+    last: bool = False,
 ) -> Evidence:
-    """Run a plan and read back what was written."""
+    """Run a plan and read back what was written; with ``last`` the child ends before the record does."""
     found = facts or host.start()
     path = folder / "evidence.jsonl"
-    run_plan(plan, OpenRun(host, EvidenceWriter(path, header(plan, found)), folder=folder, progress=progress))
+    run = OpenRun(host, EvidenceWriter(path, header(plan, found)), folder=folder, progress=progress)
+    run_plan(plan, run, last=lambda: last)
     return read_evidence_file(path)
 
 

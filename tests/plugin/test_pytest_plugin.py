@@ -94,6 +94,19 @@ def test_xdist_keeps_a_scenario_on_one_worker(foreign: Path) -> None:
     assert "A90: certificate" in done.stdout
 
 
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_a_child_that_ends_badly_when_all_is_done_fails_the_session(foreign: Path, workers: tuple[str, ...]) -> None:
+    (foreign / "scenarios" / "A90-toy.yaml").write_text(
+        TOY_SCENARIO.replace("engine: {}", "engine: {misbehave: fail_at_the_end, during: close}")
+    )
+
+    done = run(foreign, "-q", *workers, *TOY)
+
+    assert done.returncode == 1, done.stdout
+    assert "A90: the child was lost after the last cell" in done.stdout
+    assert '"detail":"exit_9"' in next(foreign.glob("runs/*/evidence/*.jsonl")).read_text()
+
+
 def test_an_interrupted_session_leaves_a_draft(foreign: Path) -> None:
     (foreign / "scenarios" / "A91-bad.yaml").write_text(
         TOY_SCENARIO.replace("A90", "A91").replace("witness: copied", "witness: none")

@@ -14,6 +14,7 @@ from harness.deriving.body import derive_body
 from harness.engines.host import EngineHost
 from harness.errors import EngineCrashedError, EngineError
 from harness.model.evidence import CellEvent, Crash, Evidence, Observation, Turn
+from harness.running.crashes import crash_detail
 from tests.fakes.toy_support import (
     COLD,
     EXACT,
@@ -53,12 +54,57 @@ def test_a_child_that_ends_after_its_last_arm_is_a_crash(tmp_path: Path, how: st
             time.sleep(0.3)
 
     with toy_host(tmp_path) as host:
-        evidence = run_toy(host, plan, tmp_path, progress=wait)
+        evidence = run_toy(host, plan, tmp_path, progress=wait, last=True)
 
     assert detail in [found for _, found in _crashes(evidence)]
     assert "error" in _outcomes(evidence)
     if event == "end":
         assert _outcomes(evidence)[-1] == "error"
+
+
+ENDS = [("abort_at_the_end", "SIGABRT"), ("fail_at_the_end", "exit_9"), ("leave_unsaid", "exit_0")]
+
+
+@pytest.mark.parametrize(("how", "detail"), ENDS)
+def test_a_child_that_ends_badly_when_all_is_done_is_a_crash_of_the_last_arm(
+    tmp_path: Path, how: str, detail: str
+) -> None:
+    dying = {**FLIPPED, "engine": {"misbehave": how, "during": "close"}}
+    plan = toy_plan(toy_procedure([COLD, WARM, dying], CHECKS))
+
+    with toy_host(tmp_path) as host:
+        evidence = run_toy(host, plan, tmp_path, last=True)
+
+    assert _crashes(evidence) == [("flipped", detail)]
+    assert _outcomes(evidence) == ["error"]
+
+
+def test_a_child_that_says_that_it_leaves_and_stays_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.engines.process._GRACE_SECONDS", 0.5)
+    staying = {**FLIPPED, "engine": {"misbehave": "stay_at_the_end", "during": "close"}}
+
+    with toy_host(tmp_path) as host:
+        evidence = run_toy(host, toy_plan(toy_procedure([COLD, WARM, staying], CHECKS)), tmp_path, last=True)
+
+    assert _crashes(evidence) == [("flipped", "no_answer")]
+    assert _outcomes(evidence) == ["error"]
+
+
+def test_a_child_that_ends_in_good_order_when_all_is_done_is_no_crash(tmp_path: Path) -> None:
+    with toy_host(tmp_path) as host:
+        evidence = run_toy(host, toy_plan(toy_procedure([COLD, WARM, FLIPPED], CHECKS)), tmp_path, last=True)
+
+        assert not host.alive
+    assert not _crashes(evidence)
+    assert _outcomes(evidence) == ["pass"]
+
+
+@pytest.mark.parametrize(("how", "detail"), ENDS)
+def test_an_end_that_no_record_tells_of_is_raised_on_the_way_out(tmp_path: Path, how: str, detail: str) -> None:
+    with pytest.raises(EngineCrashedError) as caught, toy_host(tmp_path) as host:
+        host.open_engine({"misbehave": how, "during": "close"}).close()
+
+    assert crash_detail(caught.value) == detail
 
 
 def test_a_child_that_ends_between_two_arms_is_a_crash_of_one_of_them(tmp_path: Path) -> None:
@@ -69,7 +115,8 @@ def test_a_child_that_ends_between_two_arms_is_a_crash_of_one_of_them(tmp_path: 
             time.sleep(0.2)  # longer than the child still lives: it is gone before the next arm ends
 
     with toy_host(tmp_path) as host:
-        evidence = run_toy(host, toy_plan(toy_procedure([dying, WARM, FLIPPED], CHECKS)), tmp_path, progress=wait)
+        plan = toy_plan(toy_procedure([dying, WARM, FLIPPED], CHECKS))
+        evidence = run_toy(host, plan, tmp_path, progress=wait, last=True)
 
     assert "SIGABRT" in [detail for _, detail in _crashes(evidence)]
     assert _outcomes(evidence) == ["error"]
