@@ -101,7 +101,7 @@ def make_plans(chosen: Sequence[tuple[Scenario, Sequence[str]]], suite: str, sca
         scales = [scale] if scale is not None else scenario.suites.get(suite, ())
         if scales:
             name = suite if scale is None else ADHOC
-            plans.append(expand(scenario, scales, suite=name, selected=cells or None, where=scenario.id))
+            plans.append(expand(scenario, scales, suite=name, selected=cells or None))
     if not plans:
         known = sorted({name for scenario, _ in chosen for name in scenario.suites})
         raise UsageError(f"no scenario here belongs to suite {suite!r}; suites are: {', '.join(known)}")

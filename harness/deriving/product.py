@@ -50,7 +50,7 @@ def expand(
         scales: Scales to run at.
         suite: Name of the suite that the scales come from.
         selected: Ids of the cells to run; all, if not given.
-        where: What to call the file in an error; the scenario's id by default.
+        where: What to call the file in an error; the scenario's own file by default, or its id.
 
     Raises:
         InvalidScenarioError: With the path of what cannot be resolved.
@@ -58,7 +58,7 @@ def expand(
     """
     if not scales or min(scales) < 1:
         raise UsageError(f"found scales {list(scales)}; allowed is at least one, each 1 or more")
-    procedure = Node(value=scenario.procedure, where=f"{where or scenario.id}#/procedure")
+    procedure = Node(value=scenario.procedure, where=f"{where or scenario.where or scenario.id}#/procedure")
     axes = axis.axes_of(procedure, sorted(set(scales)))
     key = (scenario.id, procedure_digest(scenario.procedure), *axes[axis.SCALE])
     cells = _CELLS.get(key)

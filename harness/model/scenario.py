@@ -44,6 +44,8 @@ class Scenario:
     """The hashed part, as in the file (``$axis`` references not yet replaced)."""
     procedure_digest: Sha256
     """SHA-256 of the canonical bytes of ``procedure``."""
+    where: str = ""
+    """What to call its file in an error; empty: it was not read from one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

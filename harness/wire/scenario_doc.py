@@ -46,6 +46,7 @@ def scenario_from_mapping(value: object, where: str) -> Scenario:
         suites={name: tuple(scales) for name, scales in suites.items()},
         procedure=procedure,
         procedure_digest=procedure_digest(procedure),
+        where=where,
     )
 
 

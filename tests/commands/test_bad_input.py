@@ -133,12 +133,12 @@ def test_a_malformed_certificate_is_named_with_the_path_inside(
         ("chunk: 64", "chunk: many", "/procedure/chunk"),
         ("arms:", "arms: [", "line 18"),
         ("id: A90", "id: A90\nid: A91", "'id' a second time"),
-        pytest.param(
+        (
             "{prompt: A, decode: 4, as: a}",
             "{prompt: Z, decode: 4, as: a}",
-            "'Z'",
-            marks=pytest.mark.xfail(strict=True, reason="what a plan refuses names the id and not the file"),
+            "/procedure/arms/0/steps/0/run: found prompt 'Z'",
         ),
+        ("part: $part}", "part: $parts}", "$parts"),
     ],
 )
 def test_a_malformed_scenario_is_named_with_the_path_inside(tmp_path: Path, old: str, new: str, place: str) -> None:
