@@ -55,6 +55,8 @@ def label_text(label: Scalar) -> str:
 def substitute(node: Node, values: Mapping[str, object]) -> object:
     """Return a value with every ``$axis`` and ``$axis.key`` replaced; nothing else is changed.
 
+    A list in the place of an element of a list gives its elements.
+
     Raises:
         InvalidScenarioError: A reference names no axis, or no key of the axis' value.
     """
@@ -63,8 +65,13 @@ def substitute(node: Node, values: Mapping[str, object]) -> object:
     if isinstance(node.value, Mapping):
         return {key: substitute(child, values) for key, child in node.items()}
     if isinstance(node.value, (list, tuple)):
-        return [substitute(child, values) for child in node.elements()]
+        return [one for child in node.elements() for one in _spliced(child, substitute(child, values))]
     return node.value
+
+
+def _spliced(node: Node, value: object) -> Sequence[object]:
+    """Return what stands for an element of a list: a list that a reference gave as its elements, else the value."""
+    return value if isinstance(node.value, str) and isinstance(value, (list, tuple)) else [value]
 
 
 def _referred(node: Node, values: Mapping[str, object]) -> object:
@@ -89,11 +96,20 @@ def exclusion(procedure: Node, axes: Mapping[str, Mapping[Scalar, object]], coor
     if "exclude" not in procedure:
         return ""
     for rule in procedure.child("exclude").elements():
-        # every condition is looked at, so that a misspelt label is an error in every cell
-        matched = [_matches(axes, coords, axis, node) for axis, node in rule.child("when").items()]
-        if all(matched):
+        if fits(rule.child("when"), axes, coords):
             return rule.child("reason").text()
     return ""
+
+
+def fits(when: Node, axes: Mapping[str, Mapping[Scalar, object]], coords: Coords) -> bool:
+    """Return whether a cell has all these labels.
+
+    Raises:
+        InvalidScenarioError: A condition names an axis or a label that does not exist.
+    """
+    # every condition is looked at, so that a misspelt label is an error in every cell
+    matched = [_matches(axes, coords, axis, node) for axis, node in when.items()]
+    return all(matched)
 
 
 def _matches(axes: Mapping[str, Mapping[Scalar, object]], coords: Coords, axis: str, node: Node) -> bool:

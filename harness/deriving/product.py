@@ -133,6 +133,7 @@ def _cell(
         return CellPlan(id=identity, coords=coords, excluded=reason)
     values = {name: axes[name][label] for name, label in coords.items()}
     whole = {key: value for key, value in procedure.items() if key not in ("axes", "exclude")}
+    whole["checks"] = _asked(procedure.child("checks"), axes, coords)
     plain = {key: axis.substitute(node, values) for key, node in whole.items()}
     scenario_of_procedure(scenario.id, {"axes": {}, **plain}, f"{procedure.where.partition('#')[0]} in {identity}")
     scale = coords[axis.SCALE]
@@ -142,6 +143,16 @@ def _cell(
             f"found cells {twin} and {identity}, which do the same; allowed are axes that something refers to"
         )
     return _resolved(Node(value=plain, where=procedure.where), identity, coords, int(scale))
+
+
+def _asked(checks: Node, axes: Mapping[str, Mapping[Scalar, object]], coords: Coords) -> Node:
+    """Return the checks that a cell is asked, without the conditions under which it is."""
+    asked = [
+        {key: value.value for key, value in check.items() if key != "when"}
+        for check in checks.elements()
+        if "when" not in check or axis.fits(check.child("when"), axes, coords)
+    ]
+    return Node(value=asked, where=checks.where)
 
 
 def _resolved(node: Node, identity: CellId, coords: Coords, scale: int) -> CellPlan:

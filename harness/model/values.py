@@ -170,6 +170,8 @@ class Family(StrEnum):
     CONV = "conv"
     WINDOW = "window"
     """Ring of a full sliding window: overwritten in place, hence a fixed part."""
+    PLE = "ple"
+    """Per-layer embeddings: their convolution window, and the tokens that the next row is looked up with."""
     LOGITS = "logits"
     SAMPLER = "sampler"
     DRAFT = "draft"

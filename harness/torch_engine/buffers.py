@@ -19,13 +19,14 @@ from harness.torch_engine.metadata import KIND_CODES, Metadata
 from harness.torch_engine.models.attention import AttentionState
 from harness.torch_engine.models.config import ModelConfig
 from harness.torch_engine.models.delta import DeltaState
+from harness.torch_engine.models.ple import BEFORE, NO_TOKEN, PleState
 from harness.torch_engine.models.sliding import SlidingState
 from harness.torch_engine.options import EngineOptions
 from harness.torch_engine.state import HOST_LAYER, FixedPart, RowStream, StateLayout, bytes_view
 from harness.torch_engine.weights import GOLDEN_GAMMA, mix64_array
 
 Scope = Literal["prefix", "session"]
-LayerState = AttentionState | DeltaState | SlidingState
+LayerState = AttentionState | DeltaState | SlidingState | PleState
 LayerLengths = tuple[int, int, int, int]
 """Kind code and three lengths of one layer; see `metadata`."""
 Lengths = tuple[LayerLengths, ...]
@@ -46,7 +47,8 @@ class SessionBuffers:
             "v": dtype_of(options.v_type),
             "recurrent": dtype_of(options.recurrent_type),
         }
-        self.layers: list[LayerState] = [self._layer(kind) for kind in config.layers]
+        self.layers: list[LayerState] = [self._layer(kind) for kind in config.states]
+        """States of the layers, then that of the per-layer embeddings where the model has any."""
         self.logits = self._new((config.vocab,), torch.float32)
         self.rng = torch.zeros(RNG_WORDS, dtype=torch.int64)  # see RNG_WORDS; host
         self.history = torch.zeros(self.capacity, dtype=torch.int32)  # (capacity,) token ids; host
@@ -80,6 +82,11 @@ class SessionBuffers:
                 recurrent=self._new(shape, t["recurrent"]),
                 conv=self._new((c.conv_dim, c.conv_kernel - 1), torch.float32),
             )
+        if kind == "ple":
+            return PleState(
+                conv=self._new((len(c.layers) * c.ple_dim, c.conv_kernel - 1), torch.float32),
+                tokens=self._new((BEFORE,), torch.int64),
+            )
         if kind == "sliding":
             shape = (c.window, *heads)
             return SlidingState(k=self._new(shape, t["k"]), v=self._new(shape, t["v"]))
@@ -97,6 +104,9 @@ class SessionBuffers:
         for part in self.layout("session").fixed:
             fill(part.tensor, self.poison)
             part.tensor.zero_()
+        for state in self.layers:
+            if isinstance(state, PleState):
+                state.tokens.fill_(NO_TOKEN)
         if self.draft is not None:
             self.draft.reset()
         self.poison_unused()
@@ -143,6 +153,11 @@ class SessionBuffers:
                 _fixed(f"layer{i}.recurrent", "recurrent", i, state.recurrent),
                 _fixed(f"layer{i}.conv", "conv", i, state.conv),
             ]
+        if isinstance(state, PleState):
+            return [
+                _fixed("ple.conv", "ple", HOST_LAYER, state.conv),
+                _fixed("ple.tokens", "ple", HOST_LAYER, state.tokens),
+            ]
         if isinstance(state, SlidingState):
             return [
                 _fixed(f"layer{i}.window_k", "window", i, state.k),
@@ -174,9 +189,10 @@ class SessionBuffers:
         full = {
             "delta": (KIND_CODES["delta"], position, 0, 0),
             "sliding": (KIND_CODES["sliding"], position, 0, 0),
+            "ple": (KIND_CODES["ple"], position, 0, 0),
             "attention": (KIND_CODES["attention"], position, position, position // self.config.pool),
         }
-        own = tuple(full[kind] for kind in self.config.layers)
+        own = tuple(full[kind] for kind in self.config.states)
         return own if self.draft is None else own + self.draft.lengths_at(position)
 
     def check_lengths(self, meta: Metadata, position: int) -> None:
@@ -214,11 +230,13 @@ class SessionBuffers:
         self.history_rows = end
 
 
+_SEEN_KINDS = {DeltaState: "delta", SlidingState: "sliding", PleState: "ple"}
+
+
 def _lengths_of(state: LayerState) -> LayerLengths:
     if isinstance(state, AttentionState):
         return KIND_CODES["attention"], state.kv_rows, state.raw_rows, state.pooled_rows
-    kind = "delta" if isinstance(state, DeltaState) else "sliding"
-    return KIND_CODES[kind], state.seen, 0, 0
+    return KIND_CODES[_SEEN_KINDS[type(state)]], state.seen, 0, 0
 
 
 def _fixed(name: str, family: str, layer: int, tensor: Tensor) -> FixedPart:

@@ -4,9 +4,9 @@ Words: version, position, flags, decoded, layer count; then four per layer: kind
 lengths. Flags: bit 0 the logits are those after the last token, bit 1 the sampler has been seeded,
 bit 2 the last token has been sampled but not forwarded: it is the history's last, above the position.
 Lengths of an attention layer are K/V rows, raw index rows and pooled index rows; of the others,
-tokens seen and two zeros. Route ``mtp`` has two more entries after the layers: the draft head with
-lengths like an attention layer, and the drafter with depth, rounds and pending drafts. A pinned prefix
-is one entry more, the last: its tokens and two zeros.
+tokens seen and two zeros. Per-layer embeddings have an entry like these behind the layers. Route ``mtp``
+has two more entries then: the draft head with lengths like an attention layer, and the drafter with depth,
+rounds and pending drafts. A pinned prefix is one entry more, the last: its tokens and two zeros.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from harness.torch_engine.errors import MetadataError
 
 VERSION = 1
-KIND_CODES = {"delta": 1, "attention": 2, "sliding": 3, "draft": 4, "drafter": 5, "pin": 6}
+KIND_CODES = {"delta": 1, "attention": 2, "sliding": 3, "draft": 4, "drafter": 5, "pin": 6, "ple": 7}
 _HEAD = 5
 _PER_LAYER = 4
 

@@ -24,7 +24,7 @@ from harness.torch_engine.kv.types import element_type
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-FAMILIES = ("kv", "index", "recurrent", "conv", "window", "logits", "sampler", "draft")
+FAMILIES = ("kv", "index", "recurrent", "conv", "window", "ple", "logits", "sampler", "draft")
 HOST_LAYER = -1
 """Layer number of parts that belong to no layer."""
 

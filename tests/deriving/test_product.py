@@ -62,6 +62,40 @@ def test_axes_run_in_the_order_of_their_names_and_scale_comes_first() -> None:
     assert len(cells) == 8
 
 
+def test_a_list_in_the_place_of_an_element_gives_its_elements() -> None:
+    def change(p: dict[str, Any]) -> None:
+        p["axes"] = {"route": {"ar": {"families": []}, "mtp": {"families": ["draft"]}}, "n": [1]}
+        p["families"] = ["kv", "$route.families"]
+        p["prompts"]["more"] = [{"seed": "$n", "length": 6}]
+
+    plain, drafted = expand(changed(change), [16]).cells
+
+    assert plain.families == ("kv",)
+    assert drafted.families == ("kv", "draft")
+
+
+def when(labels: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
+    def change(p: dict[str, Any]) -> None:
+        p["axes"] = {"n": [1, 2]}
+        p["prompts"]["more"] = [{"seed": "$n", "length": 6}]
+        p["checks"].append({"id": "sometimes", "when": labels, "cached": {"at": "warm.again", "equals": 0}})
+
+    return change
+
+
+def test_a_check_with_a_condition_is_asked_where_it_holds() -> None:
+    one, two = expand(changed(when({"n": 2})), [16]).cells
+
+    assert "sometimes" not in [check.id for check in one.checks]
+    assert "sometimes" in [check.id for check in two.checks]
+
+
+@pytest.mark.parametrize(("labels", "word"), [({"n": 3}, "found label 3"), ({"m": 1}, "found axis 'm'")])
+def test_a_condition_of_a_check_names_a_label_that_exists(labels: dict[str, Any], word: str) -> None:
+    with pytest.raises(InvalidScenarioError, match=word):
+        expand(changed(when(labels)), [16])
+
+
 def test_an_axis_reference_stands_for_a_whole_value() -> None:
     def change(p: dict[str, Any]) -> None:
         p["axes"] = {"how": {"short": {"length": {"chunks": 1, "plus": 1}, "witness": "none"}}}

@@ -100,12 +100,12 @@ def test_a_mutant_that_does_not_say_what_must_stop_it_is_an_error() -> None:
         ({"check": "no-such-check"}, "has no check no-such-check"),
         ({"scenario": "Z99"}, "there is no scenario Z99"),
         ({"cell": {"arch": "round"}}, "0 cells of A01 fit"),
-        ({"cell": {}}, "4 cells of A01 fit"),
+        ({"cell": {}}, "6 cells of A01 fit"),
     ],
 )
 def test_what_must_stop_it_must_be_there(wrong: dict[str, Any], word: str) -> None:
     right = replace(EXPECTED, cell={"arch": "hybrid"})
-    assert cell_of(right, available_scenarios()).selected == ("A01[scale=16,arch=hybrid]",)
+    assert cell_of(right, available_scenarios()).selected == ("A01[scale=16,arch=hybrid,route=ar]",)
     with pytest.raises(UsageError, match=re.escape(word)):
         cell_of(replace(right, **wrong), available_scenarios())
 

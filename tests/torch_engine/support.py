@@ -24,7 +24,7 @@ from harness.torch_engine.sampling import Sampler
 from harness.torch_engine.weights import mix64
 
 CHUNK = 128
-ARCHS = ("hybrid", "attention", "recurrent", "sliding")
+ARCHS = ("hybrid", "attention", "recurrent", "sliding", "ple")
 
 
 def tokens(seed: int, count: int, vocab: int = 512) -> list[int]:

@@ -131,6 +131,7 @@ def test_every_architecture_labels_a_valid_layout(arch: str) -> None:
         "attention": {"kv", "index"},
         "recurrent": {"recurrent", "conv"},
         "sliding": {"kv", "index", "window"},
+        "ple": {"kv", "index", "recurrent", "conv", "ple"},
     }
     assert families == expected[arch] | {"logits", "sampler"}
 

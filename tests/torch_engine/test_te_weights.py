@@ -28,14 +28,17 @@ GOLDEN: dict[tuple[str, str], str] = {
     ("tiny", "attention"): "115cf9478005f31132f4caca5cf82d285f29778f04656e03b313556f151a0ce1",
     ("tiny", "recurrent"): "e665ff8ace0be446d41f234b34df4510cdac9206ee13203f93825d83b6b338a1",
     ("tiny", "sliding"): "3464d463420e0986ad1ead071363b1ece18a3f94da455e079d17f64de8031929",
+    ("tiny", "ple"): "30fd7fcc031c98788aeb38d58933e59a46f8f1d42d94ef4d6562affd621c6e0e",
     ("small", "hybrid"): "1055763f0f4df3402385fde4c9e934829c26314bcd286af8e3d69d94bd9aa9ef",
     ("small", "attention"): "6ffe9fffa884588255da196d429f0be1a4cac8b1f939dd7f00ad284e080a8acb",
     ("small", "recurrent"): "48c93d699c1869d196c88c44ea5d8e4167980c6599a56ac704792a49a2913e70",
     ("small", "sliding"): "84ca581c2ba2389416e8d5b44313db0da42519f0d068690f5c4ef06b5864dafc",
+    ("small", "ple"): "331f66c65404b55ae0eb799682c2d1ebd5a4417a591eabd0f117ea93ae22e71b",
     ("deep", "hybrid"): "a1e625f908823bcdada28dd9cc27ac360dee46716ba81aa54ddd8253e4b912ab",
     ("deep", "attention"): "259d1cb9c15d59abf4caf30b3275bdc49f1ab2f8617eaabf1d88ce41ebcdaf22",
     ("deep", "recurrent"): "0c998307b2ec8089c0f530ce270c81607c70189e7d3249b9db3e3d1fe106f415",
     ("deep", "sliding"): "d9e5b01c867b75deef2fd1a34a26f71fba2e8457f9ab39534300b7c861b53598",
+    ("deep", "ple"): "10fd3386deb54aa2568e173fc162571df6ff7ab32ff3ca89bd3a32b56401f920",
 }
 
 
@@ -43,7 +46,7 @@ def current() -> dict[tuple[str, str], str]:
     """The digests of this tree."""
     found = {}
     for preset in ("tiny", "small", "deep"):
-        for arch in ("hybrid", "attention", "recurrent", "sliding"):
+        for arch in ("hybrid", "attention", "recurrent", "sliding", "ple"):
             config = model_config(preset, arch)
             found[preset, arch] = weights_digest(make_weights(config.seed, weight_specs(config)))
     return found

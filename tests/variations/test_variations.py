@@ -17,7 +17,8 @@ A = [{"seed": 10, "length": {"chunks": 2, "tokens": 300}}]
 B = [{"seed": 11, "length": {"chunks": 2, "tokens": 700}}]
 FIRST = {"run": {"prompt": "A", "cache": True, "decode": 8, "as": "first"}}
 AGAIN = {"run": {"prompt": "A", "cache": True, "decode": 8, "as": "again"}}
-HYBRID = {"arch": "hybrid"}
+AR = {"route": "ar"}
+HYBRID = {"arch": "hybrid"} | AR
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +27,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
         yield up
 
 
-@pytest.mark.parametrize("arch", ["hybrid", "attention", "recurrent", "sliding"])
-def test_architectures(arch: str, runs: Runs) -> None:
-    runs.passes(scenario_plan("A01"), {"arch": arch})
+@pytest.mark.parametrize("route", ["ar", "mtp"])
+@pytest.mark.parametrize("arch", ["hybrid", "attention", "recurrent", "sliding", "ple"])
+def test_architectures_and_routes(arch: str, route: str, runs: Runs) -> None:
+    runs.passes(scenario_plan("A01"), {"arch": arch, "route": route})
 
 
 @pytest.mark.parametrize(
@@ -58,7 +60,7 @@ def test_engine_options(options: dict[str, str | int], runs: Runs) -> None:
 
 @pytest.mark.parametrize("poison", ["nan", "noise"])
 def test_poison_in_a_sliding_window(poison: str, runs: Runs) -> None:
-    runs.passes(scenario_plan("A01"), {"arch": "sliding"}, poison=poison)
+    runs.passes(scenario_plan("A01"), {"arch": "sliding", "route": "ar"}, poison=poison)
 
 
 @pytest.mark.parametrize("seed", [5, 4_000_000_000])
@@ -85,7 +87,7 @@ def test_lengths_around_every_grid(plus: int, runs: Runs) -> None:
 
 
 def test_scenarios_in_another_order_on_one_child(runs: Runs) -> None:
-    for name, coords in (("A02", {}), ("B01", HYBRID), ("A01", HYBRID), ("B01", {"arch": "attention"})):
+    for name, coords in (("A02", AR), ("B01", HYBRID), ("A01", HYBRID), ("B01", {"arch": "attention"} | AR)):
         runs.passes(scenario_plan(name), coords)
 
 

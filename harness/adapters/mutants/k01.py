@@ -13,6 +13,7 @@ from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.continuing import Continuation
 from harness.torch_engine.handles import SavedSession
 from harness.torch_engine.models.delta import DeltaState
+from harness.torch_engine.models.ple import PleState
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
@@ -72,7 +73,9 @@ class FixedOfParent(Mutant):
     """A chain restores the rows of its leaf and the recurrent state of the link before it."""
 
     mutant_id = "K01.fixed-of-parent"
-    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="again", part="recurrent", phase="restored")
+    stopped_by = Stop(
+        scenario="B01", cell={"arch": "hybrid", "route": "ar"}, check="again", part="recurrent", phase="restored"
+    )
     snapshotter = _FixedOfParent
 
 
@@ -91,7 +94,7 @@ class LayersSwapped(Mutant):
     """Recurrent states of equal shape are put back into each other's layers."""
 
     mutant_id = "K01.layers-swapped"
-    stopped_by = Stop(scenario="A02", check="warm-a2", part="layer0.recurrent", phase="restored")
+    stopped_by = Stop(scenario="A02", cell={"route": "ar"}, check="warm-a2", part="layer0.recurrent", phase="restored")
     snapshotter = _LayersSwapped
 
 
@@ -107,7 +110,7 @@ class ResetKeepsConv(Mutant):
     """A new prompt in a used session begins with the convolution window of the prompt before."""
 
     mutant_id = "K01.reset-keeps-conv"
-    stopped_by = Stop(scenario="A02", check="off-b", part="recurrent", phase="prefilled")
+    stopped_by = Stop(scenario="A02", cell={"route": "ar"}, check="off-b", part="recurrent", phase="prefilled")
     buffers = _ConvSurvives
 
 
@@ -123,7 +126,7 @@ class ResetKeepsRecurrent(Mutant):
     """A new prompt in a used session begins with the recurrent state of the prompt before."""
 
     mutant_id = "K01.reset-keeps-recurrent"
-    stopped_by = Stop(scenario="A02", check="off-b", part="recurrent", phase="prefilled")
+    stopped_by = Stop(scenario="A02", cell={"route": "ar"}, check="off-b", part="recurrent", phase="prefilled")
     buffers = _RecurrentSurvives
 
 
@@ -185,3 +188,19 @@ class ResidentRowsOnly(Mutant):
     mutant_id = "K01.resident-rows-only"
     stopped_by = Stop(scenario="D06", check="served-exact", part="recurrent", phase="restored")
     session = _GoesBackInRows
+
+
+class _PleSurvives(SessionBuffers):
+    def reset(self) -> None:
+        known = [(state, state.tokens.clone()) for state in self.layers if isinstance(state, PleState)]
+        super().reset()
+        for state, tokens in known:
+            state.tokens.copy_(tokens)
+
+
+class ResetKeepsPle(Mutant):
+    """The first row of per-layer embeddings of a new prompt is looked up with tokens of the prompt before."""
+
+    mutant_id = "K01.reset-keeps-ple"
+    stopped_by = Stop(scenario="D08", cell={"tokens": 1}, check="next-exact", phase="prefilled", part="recurrent")
+    buffers = _PleSurvives

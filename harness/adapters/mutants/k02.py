@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import Continues, restore_fewer_rows
@@ -17,6 +18,7 @@ from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.handles import SessionHandle
 from harness.torch_engine.keys import Tokens
 from harness.torch_engine.metadata import decode_metadata
+from harness.torch_engine.models.ple import BEFORE, PleState
 from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
@@ -164,7 +166,9 @@ class HistoryShort(Mutant):
     """The token history of a restored prefix lacks its last token; its count is right."""
 
     mutant_id = "K02.history-short"
-    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="again", part="sampler", phase="restored")
+    stopped_by = Stop(
+        scenario="B01", cell={"arch": "hybrid", "route": "ar"}, check="again", part="sampler", phase="restored"
+    )
     session = _HistoryShort
 
 
@@ -269,3 +273,22 @@ class LiveOneShort(Mutant):
     mutant_id = "K02.live-one-short"
     stopped_by = Stop(scenario="D04", check="all-of-it-reused", reason="other_count")
     session = _ContinuesShort
+
+
+class _PleOneEarly(TorchSession):
+    def finish_restore(self, meta: bytes) -> None:
+        super().finish_restore(meta)
+        for state in self.buffers.layers:
+            if isinstance(state, PleState):
+                before = self.prompt[self.position - BEFORE - 1 : self.position - 1].astype(np.int64)
+                state.tokens.copy_(torch.from_numpy(before))
+
+
+class PleOneEarly(Mutant):
+    """The tokens that the next per-layer embedding is looked up with are those one position before the cut."""
+
+    mutant_id = "K02.ple-one-early"
+    stopped_by = Stop(
+        scenario="A01", cell={"arch": "ple", "route": "ar"}, check="again", part="ple.tokens", phase="restored"
+    )
+    session = _PleOneEarly

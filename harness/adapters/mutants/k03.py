@@ -55,7 +55,9 @@ class RawMissing(Mutant):
     """Snapshots hold the pooled index rows, but not the raw keys that the next pooled row is made of."""
 
     mutant_id = "K03.raw-missing"
-    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="again", part="layer1.index_raw", phase="restored")
+    stopped_by = Stop(
+        scenario="B01", cell={"arch": "hybrid", "route": "ar"}, check="again", part="layer1.index_raw", phase="restored"
+    )
     buffers = _RawMissing
 
 
@@ -82,7 +84,7 @@ class ConvMissing(Mutant):
     """Snapshots hold the recurrent state and not the window of the short convolution."""
 
     mutant_id = "K03.conv-missing"
-    stopped_by = Stop(scenario="A02", check="warm-c", part="conv", phase="restored")
+    stopped_by = Stop(scenario="A02", cell={"route": "ar"}, check="warm-c", part="conv", phase="restored")
     buffers = _ConvMissing
 
 
@@ -243,3 +245,33 @@ class RowsNotInImage(Mutant):
     mutant_id = "K03.rows-not-in-image"
     stopped_by = Stop(scenario="A61", check="arrives", part="layer1.k", phase="restored")
     imager = _ImageNoRows
+
+
+class _PleConvMissing(_PrefixWithout):
+    def left_out(self, layout: StateLayout) -> Collection[str]:
+        return {"ple.conv"} & {part.name for part in layout.fixed}
+
+
+class PleConvMissing(Mutant):
+    """Snapshots hold everything of the layers, but not the convolution window of the per-layer embeddings."""
+
+    mutant_id = "K03.ple-conv-missing"
+    stopped_by = Stop(
+        scenario="A01", cell={"arch": "ple", "route": "ar"}, check="again", part="ple.conv", phase="restored"
+    )
+    buffers = _PleConvMissing
+
+
+class _PleTokensMissing(_PrefixWithout):
+    def left_out(self, layout: StateLayout) -> Collection[str]:
+        return {"ple.tokens"} & {part.name for part in layout.fixed}
+
+
+class PleTokensMissing(Mutant):
+    """After a restore the next per-layer embedding is looked up as if no token came before."""
+
+    mutant_id = "K03.ple-tokens-missing"
+    stopped_by = Stop(
+        scenario="A01", cell={"arch": "ple", "route": "mtp"}, check="again", part="ple.tokens", phase="restored"
+    )
+    buffers = _PleTokensMissing

@@ -58,7 +58,7 @@ class CountHigh(Mutant):
     """Every hit is reported as all but one token, whatever was reused."""
 
     mutant_id = "K04.count-high"
-    stopped_by = Stop(scenario="A02", check="cached-c", reason="tokens_unaccounted")
+    stopped_by = Stop(scenario="A02", cell={"route": "ar"}, check="cached-c", reason="tokens_unaccounted")
     session = _CountHigh
 
 
@@ -88,7 +88,7 @@ class SilentRecompute(Mutant):
     """A hit is forwarded whole all the same; the count is the one of the plan."""
 
     mutant_id = "K04.silent-recompute"
-    stopped_by = Stop(scenario="A02", check="cached-a2", reason="tokens_unaccounted")
+    stopped_by = Stop(scenario="A02", cell={"route": "ar"}, check="cached-a2", reason="tokens_unaccounted")
     session = _SilentRecompute
 
 
@@ -119,7 +119,9 @@ class LastLinkOnly(Mutant):
     """Only the last link of a chain is copied; the bytes of all links are counted."""
 
     mutant_id = "K04.last-link-only"
-    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="again", part="kv", phase="restored")
+    stopped_by = Stop(
+        scenario="B01", cell={"arch": "hybrid", "route": "ar"}, check="again", part="kv", phase="restored"
+    )
     snapshotter = _LastLinkOnly
 
 
@@ -227,7 +229,9 @@ class BytesOfLeaf(Mutant):
     """A restore says that it copied the bytes of its last link only."""
 
     mutant_id = "K04.bytes-of-leaf"
-    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="again", reason="restore_not_witnessed")
+    stopped_by = Stop(
+        scenario="B01", cell={"arch": "hybrid", "route": "ar"}, check="again", reason="restore_not_witnessed"
+    )
     snapshotter = _CountsLeaf
 
 
@@ -290,7 +294,7 @@ class FirstCutNotCaptured(Mutant):
     """The first boundary of a prompt is said to be captured and is not."""
 
     mutant_id = "K04.first-cut-not-captured"
-    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="entries", reason="other_count")
+    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid", "route": "ar"}, check="entries", reason="other_count")
     store = _FirstLeft
 
 

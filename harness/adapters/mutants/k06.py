@@ -192,7 +192,7 @@ class LongChainRefused(Mutant):
     """A chain of more than two links is stored and then refused."""
 
     mutant_id = "K06.long-chain-refused"
-    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="again", reason="refused")
+    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid", "route": "ar"}, check="again", reason="refused")
     snapshotter = _TwoLinks
 
 

@@ -45,7 +45,7 @@ class RowViews(Mutant):
     """Snapshots refer to the live rows, since rows are append-only: until the session begins another prompt."""
 
     mutant_id = "K07.row-views"
-    stopped_by = Stop(scenario="B02", check="a-again", part="kv", phase="restored")
+    stopped_by = Stop(scenario="B02", cell={"route": "ar"}, check="a-again", part="kv", phase="restored")
     snapshotter = _RowViews
 
 

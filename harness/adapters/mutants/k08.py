@@ -76,7 +76,7 @@ class ParentOfBranch(Mutant):
     """A delta is hung on the deepest snapshot that lines up, also where that one belongs to another text."""
 
     mutant_id = "K08.parent-of-branch"
-    stopped_by = Stop(scenario="B02", check="b-again", part="kv", phase="restored")
+    stopped_by = Stop(scenario="B02", cell={"route": "ar"}, check="b-again", part="kv", phase="restored")
     store = _AnyParent
 
 

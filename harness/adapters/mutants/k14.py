@@ -83,7 +83,7 @@ class StaleRowsRead(Mutant):
     """Decoding attends to one row beyond the valid ones: whatever an earlier prompt left there."""
 
     mutant_id = "K14.stale-rows-read"
-    stopped_by = Stop(scenario="A02", check="off-b", part="recurrent", phase="end")
+    stopped_by = Stop(scenario="A02", cell={"route": "ar"}, check="off-b", part="recurrent", phase="end")
     session = _ReadsOneMore
     buffers = _ZeroedRows
 

@@ -139,7 +139,7 @@ class CopyPerRestore(Mutant):
     """Every restore leaves a private copy of its leaf in the store."""
 
     mutant_id = "K15.copy-per-restore"
-    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid"}, check="nothing-added")
+    stopped_by = Stop(scenario="B01", cell={"arch": "hybrid", "route": "ar"}, check="nothing-added")
     store = _CopyPerRestore
 
 
@@ -298,7 +298,7 @@ class ParentOfOwnTurnOnly(Mutant):
     """A delta rests only on captures of its own turn; the first one of every turn holds all rows again."""
 
     mutant_id = "K15.parent-of-own-turn-only"
-    stopped_by = Stop(scenario="B02", check="four-units")
+    stopped_by = Stop(scenario="B02", cell={"route": "ar"}, check="four-units")
     store = _OwnParents
 
 

@@ -31,7 +31,9 @@ WIDTHS: Final[Mapping[str, int]] = {
 _COME_AND_GO: Final = frozenset({Family.LOGITS, Family.SAMPLER})
 _NOTHING: Final = hashlib.sha256(b"").hexdigest()
 _LEAST: Final = 2
-_STATE: Final = frozenset({Family.KV, Family.INDEX, Family.RECURRENT, Family.CONV, Family.WINDOW, Family.LOGITS})
+_STATE: Final = frozenset(
+    {Family.KV, Family.INDEX, Family.RECURRENT, Family.CONV, Family.WINDOW, Family.PLE, Family.LOGITS}
+)
 _RUN_PHASES: Final = frozenset({Phase.PREFILLED, Phase.END})
 _RUN_TOKENS: Final = 64
 """Tokens behind which every part of a state has been written."""

@@ -2,6 +2,7 @@
 
 A configuration is data; `decoder.py` turns it into calls. Layer kinds are ``delta`` (gated delta
 net), ``attention`` (full attention with a sparse index) and ``sliding`` (a ring of the last tokens).
+Architecture ``ple`` is ``hybrid`` with per-layer embeddings.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Literal, get_args
 from harness.torch_engine.errors import OptionError
 
 LayerKind = Literal["delta", "attention", "sliding"]
-Arch = Literal["hybrid", "attention", "recurrent", "sliding"]
+StateKind = Literal["delta", "attention", "sliding", "ple"]
+Arch = Literal["hybrid", "attention", "recurrent", "sliding", "ple"]
 Preset = Literal["tiny", "small", "deep"]
 
 TILE = 64
@@ -67,15 +69,25 @@ class ModelConfig:
     """Base of the rotary frequencies."""
     tied_head: bool = False
     """Whether logits come from the embedding matrix."""
+    ple_dim: int = 0
+    """Width of a layer's embedding of its own; 0 where there is none."""
+    ple_rows: int = 1024
+    """Rows of the table that a token and the two before it pick one of."""
 
     @property
     def conv_dim(self) -> int:
         """Channels of the convolution: q, k and v side by side."""
         return (2 * self.delta_key_heads + self.delta_value_heads) * self.delta_dim
 
+    @property
+    def states(self) -> tuple[StateKind, ...]:
+        """Kinds of the states of a session: those of the layers, then that of the per-layer embeddings."""
+        return (*self.layers, "ple") if self.ple_dim else self.layers
+
     def canonical_json(self) -> bytes:
-        """The configuration as sorted JSON, for digests."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
+        """The configuration as sorted JSON, for digests; sizes of what a model does not have are left out."""
+        told = {name: value for name, value in asdict(self).items() if self.ple_dim or not name.startswith("ple_")}
+        return json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
 
 
 _SIZES: dict[str, dict[str, int]] = {
@@ -84,11 +96,13 @@ _SIZES: dict[str, dict[str, int]] = {
     "deep": {"depth": 12, "every": 4},
 }
 
+_PLE_DIM = 8
+
 
 def _layer_kinds(arch: str, depth: int, every: int) -> tuple[LayerKind, ...]:
     """The layers of an architecture; mixed ones end each group of ``every`` with attention."""
-    base: dict[str, LayerKind] = {"hybrid": "delta", "recurrent": "delta", "sliding": "sliding"}
-    mixed = arch in {"hybrid", "sliding"}
+    base: dict[str, LayerKind] = {"hybrid": "delta", "ple": "delta", "recurrent": "delta", "sliding": "sliding"}
+    mixed = arch in {"hybrid", "ple", "sliding"}
     return tuple("attention" if (mixed and (i + 1) % every == 0) else base.get(arch, "attention") for i in range(depth))
 
 
@@ -102,7 +116,7 @@ def model_config(preset: str, arch: str, seed: int = 0) -> ModelConfig:
         raise OptionError(f"preset: expected one of {get_args(Preset)}, found {preset!r}")
     if arch not in get_args(Arch):
         raise OptionError(f"arch: expected one of {get_args(Arch)}, found {arch!r}")
-    sizes = dict(_SIZES[preset])
+    sizes = _SIZES[preset] | ({"ple_dim": _PLE_DIM} if arch == "ple" else {})
     layers = _layer_kinds(arch, sizes.pop("depth"), sizes.pop("every"))
     return ModelConfig(preset=preset, arch=arch, seed=seed, layers=layers, **sizes)  # type: ignore[arg-type]
 

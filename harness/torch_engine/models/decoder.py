@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from harness.torch_engine.models.attention import SparseAttention
 from harness.torch_engine.models.config import TILE, ModelConfig
 from harness.torch_engine.models.delta import GatedDelta
 from harness.torch_engine.models.layers import Rope, UnitNorm, fold_norm, gated_mlp
+from harness.torch_engine.models.ple import PerLayerEmbedding
 from harness.torch_engine.models.sliding import SlidingAttention
 from harness.torch_engine.weights import WeightSpec
 
@@ -71,7 +73,22 @@ def weight_specs(config: ModelConfig) -> dict[str, WeightSpec]:
     specs["final_norm"] = norm
     if not config.tied_head:
         specs["head"] = WeightSpec(shape=(d, config.vocab), log2_scale=log2_fan_in(d))
-    return specs
+    return specs | ple_specs(config)
+
+
+def ple_specs(config: ModelConfig) -> dict[str, WeightSpec]:
+    """Every weight of the per-layer embeddings by full name; none where a model has none."""
+    if not config.ple_dim:
+        return {}
+    d, width, layers = config.d_model, config.ple_dim, range(len(config.layers))
+    channels = len(layers) * width
+    specs = {
+        "ple.own": WeightSpec(shape=(config.vocab, channels), log2_scale=0),
+        "ple.table": WeightSpec(shape=(config.ple_rows, channels), log2_scale=0),
+        "ple.conv": WeightSpec(shape=(config.conv_kernel, channels), log2_scale=0),
+    }
+    specs |= {f"ple.gate{i}": WeightSpec(shape=(d, width), log2_scale=log2_fan_in(d)) for i in layers}
+    return specs | {f"ple.up{i}": WeightSpec(shape=(width, d), log2_scale=log2_fan_in(width)) for i in layers}
 
 
 def panels(start: int, end: int, panel: int) -> Iterator[tuple[int, int]]:
@@ -102,6 +119,7 @@ class Decoder:
         self.mlps = [_mlp(i, weights) for i in layers]
         head = self.embed.T if config.tied_head else weights["head"]
         self.head = fold_norm(weights["final_norm"], head)
+        self.ple = self._ple(weights) if config.ple_dim else None
 
     def _mixer(self, layer: int, weights: dict[str, Tensor]) -> Mixer:
         """A layer's mixer, its norm folded into the input projection."""
@@ -115,6 +133,13 @@ class Decoder:
             return SlidingAttention(self.config, own, self.rope)
         return SparseAttention(self.config, own, self.rope)
 
+    def _ple(self, weights: dict[str, Tensor]) -> PerLayerEmbedding:
+        """The per-layer embeddings; each layer's gate takes its stream as the layer's mixer does."""
+        own = {k.removeprefix("ple."): v for k, v in weights.items() if k.startswith("ple.")}
+        layers = range(len(self.config.layers))
+        gates = [fold_norm(weights[f"layer{i}.norm1"], own[f"gate{i}"]) for i in layers]
+        return PerLayerEmbedding(self.config, own, gates)
+
     def prefill(
         self,
         tokens: Tensor,
@@ -127,15 +152,16 @@ class Decoder:
         Args:
             tokens: token ids.
             start: position of the first of them.
-            states: state of each layer.
+            states: state of each layer, then that of the per-layer embeddings where there are any.
             witness: called after each panel with its tokens, its start and its last hidden rows (n, d).
         """
         hidden = self.embed[:1]
         for low, high in panels(start, start + tokens.shape[0], self.config.panel):
             panel = tokens[low - start : high - start]
             x = self.embed.index_select(0, panel)
-            for layer, (mixer, state) in enumerate(zip(self.mixers, states, strict=True)):
-                x = self._layer(x, layer, mixer.prefill, low, state)
+            embedded = None if self.ple is None else self.ple.forward(panel, states[-1])
+            for layer, mixer in enumerate(self.mixers):
+                x = self._layer(x, layer, mixer.prefill, low, states[layer], embedded)
             if witness is not None:
                 witness(panel, low, x)
             hidden = x[-1:]
@@ -144,12 +170,25 @@ class Decoder:
     def step(self, token: int, position: int, states: list[Any]) -> Tensor:
         """Forward one token at ``position``; its hidden row (1, d)."""
         x = self.embed[token : token + 1]
-        for layer, (mixer, state) in enumerate(zip(self.mixers, states, strict=True)):
-            x = self._layer(x, layer, mixer.step, position, state)
+        embedded = None
+        if self.ple is not None:
+            embedded = self.ple.forward(torch.tensor([token], device=x.device), states[-1])
+        for layer, mixer in enumerate(self.mixers):
+            x = self._layer(x, layer, mixer.step, position, states[layer], embedded)
         return x
 
-    def _layer(self, x: Tensor, layer: int, mix: Callable[[Tensor, int, Any], Tensor], at: int, state: Any) -> Tensor:
-        """One layer with its two residual branches; x (n, d)."""
+    def _layer(
+        self,
+        x: Tensor,
+        layer: int,
+        mix: Callable[[Tensor, int, Any], Tensor],
+        at: int,
+        state: Any,
+        embedded: Tensor | None,
+    ) -> Tensor:
+        """One layer with its two residual branches, on top of its own embedding (n, ple_dim) if any; x (n, d)."""
+        if self.ple is not None and embedded is not None:
+            x = self.ple.add(x, self.unit(x), embedded, layer)
         x = x + mix(self.unit(x), at, state)
         mlp_in, mlp_out = self.mlps[layer]
         return x.add_(gated_mlp(self.unit(x), mlp_in, mlp_out))
