@@ -56,7 +56,7 @@ def spoil(arm: ArmRun, step: Step) -> None:
     """
     arm.require(Capability.DISK)
     target = step.target
-    found = _file(arm, int(target["boundary"]), int(target.get("index", 0)))
+    found = _file(arm, int(target["boundary"]), target.get("index"))
     path = arm.disks.file(arm.options, str(found["file"]))
     try:
         _SPOILINGS[str(target["what"])](path, target, int(found.get("payload_at", 0)))
@@ -65,12 +65,17 @@ def spoil(arm: ArmRun, step: Step) -> None:
     arm.done(step, {**target, "file": str(found["file"])})
 
 
-def _file(arm: ArmRun, boundary: int, index: int) -> Facts:
+def _file(arm: ArmRun, boundary: int, index: Scalar | None) -> Facts:
+    """The file of a link. Names are digests, so an index among several says only *one of them*, never whose."""
     files = sorted(arm.engine.disk_files(), key=lambda one: str(one.get("file")))
     here = [one for one in files if one.get("boundary") == boundary]
-    if index >= len(here):
+    if index is None and len(here) > 1:
+        raise RefusedError(
+            RefusalCode.STATE, f"{len(here)} files hold a link at {boundary} tokens; spoil one while it is alone, or give index"
+        )
+    if int(index or 0) >= len(here):
         raise RefusedError(RefusalCode.MISSING, f"{len(here)} files hold a link at {boundary} tokens")
-    return here[index]
+    return here[int(index or 0)]
 
 
 def _flip(path: Path, at: int, mask: int) -> None:
