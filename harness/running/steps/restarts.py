@@ -71,7 +71,8 @@ def _file(arm: ArmRun, boundary: int, index: Scalar | None) -> Facts:
     here = [one for one in files if one.get("boundary") == boundary]
     if index is None and len(here) > 1:
         raise RefusedError(
-            RefusalCode.STATE, f"{len(here)} files hold a link at {boundary} tokens; spoil one while it is alone, or give index"
+            RefusalCode.STATE,
+            f"{len(here)} files hold a link at {boundary} tokens; spoil one while it is alone, or give index",
         )
     if int(index or 0) >= len(here):
         raise RefusedError(RefusalCode.MISSING, f"{len(here)} files hold a link at {boundary} tokens")
