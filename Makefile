@@ -5,7 +5,7 @@ T ?= tests scenarios
 JOBS ?= 2
 SUITE ?= default
 
-.PHONY: help venv certify test format lint check wheel-check rejudge gate reports reports-check benchmarks device-bundle clean
+.PHONY: help venv certify test format lint check wheel-check rejudge gate fuzz reports reports-check benchmarks device-bundle clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -47,8 +47,12 @@ reports-check: venv ## reports/ are what certificates/ give
 
 # seconds first, minutes later; pytest last, so that its closing line is the last line
 check: lint gate rejudge reports-check wheel-check ## everything that CI runs
+	@$(BIN)/statecert fuzz --seconds 60
 	@$(BIN)/statecert mutants
 	@$(MAKE) --no-print-directory test
+
+fuzz: venv ## half an hour of made-up inputs for readers, gate and ledger (MINUTES=)
+	@$(BIN)/statecert fuzz --minutes $(or $(MINUTES),30)
 
 procedures: venv ## the digests that each scenario id stands for (KEEP=1: former ones too)
 	@$(BIN)/python tools/procedures.py $(if $(KEEP),--keep)

@@ -35,6 +35,7 @@ COMMANDS = {
     "conform": "what every engine must show before any scenario runs on it",
     "mutants": "run engines with one planted fault each; all must be stopped",
     "faults": "flip single bits all over the state; all must be located",
+    "fuzz": "give the readers and the gate inputs that nobody thought of",
     "new": "write a filled-in start of a scenario or an adapter",
     "doctor": "what this machine has, and what is missing",
 }

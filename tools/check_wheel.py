@@ -23,8 +23,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("harness", "schemas", "scenarios")
-FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "constraints.txt")
+SOURCES = ("harness", "schemas", "scenarios", "tests/fakes", "tests/gating")
+FILES = (
+    "pyproject.toml",
+    "setup.py",
+    "MANIFEST.in",
+    "README.md",
+    "CHANGELOG.md",
+    "constraints.txt",
+    "tests/__init__.py",
+)
 KINDS = ("schemas", "scenarios")
 ENDINGS = frozenset({".json", ".yaml"})
 FOREIGN = ("python", "pytest", "virtual_env")

@@ -12,6 +12,7 @@ from typing import Final
 
 from harness.deriving.campaign_body import KIND, SCHEMA, common, common_limits
 from harness.deriving.faults import FAULTS, derive_faults
+from harness.deriving.selfcheck import FUZZ, SELFTEST, derive_fuzz, derive_selftest
 from harness.errors import InvalidDocumentError
 from harness.model.campaign import CampaignRecords
 
@@ -20,7 +21,7 @@ __all__ = ["CAMPAIGNS", "KIND", "SCHEMA", "derive_campaign"]
 Derive = Callable[[CampaignRecords, str], dict[str, object]]
 """Takes all records and a name for errors; returns at least ``results``, ``limits`` and ``decision``."""
 
-CAMPAIGNS: Final[Mapping[str, Derive]] = {FAULTS: derive_faults}
+CAMPAIGNS: Final[Mapping[str, Derive]] = {FAULTS: derive_faults, FUZZ: derive_fuzz, SELFTEST: derive_selftest}
 
 
 def derive_campaign(found: CampaignRecords, where: str = "campaign") -> dict[str, object]:

@@ -28,7 +28,7 @@ def common(found: CampaignRecords) -> dict[str, object]:
         "subject": about.subject(target, source),
         "environment": about.environment(mapping_of(header, "environment"), target),
         "harness": about.harness(source),
-        "observability": target["observability"],
+        **({"observability": target["observability"]} if "observability" in target else {}),
         "procedure": header["procedure"],
         "trust": trust_of(found),
     }

@@ -7,18 +7,21 @@ something that may be claimed.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from harness.model.certificate import Certificate
+from harness.reporting import selfchecks
 from harness.reporting.claimable import headline_limit, is_mutant, subject
 from harness.reporting.reading import integer, items, mapping, text, texts
 from harness.reporting.reasons import reason_sentence
+from harness.reporting.told import Told
 from harness.reporting.units import counted, number
 from harness.reporting.view import Fact, Head, Problem, Section, Sheet
 
 CAMPAIGN: Final = "campaign"
+HARNESS: Final = "harness"
+"""A self-test: told in the same way, since it has no cells either."""
 _MOST: Final = 40
 _ALL_TYPES: Final = ("f32", "f16", "bf16")
 _COLUMNS: Final = (
@@ -37,26 +40,9 @@ _WAYS: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
-    """All that is particular to a campaign, as text."""
-
-    title: str
-    sentence: str
-    claims: Sequence[str] = ()
-    no_claims: Sequence[str] = ()
-    problems: Sequence[Problem] = ()
-    problems_note: str = ""
-    sections: Sequence[Section] = ()
-    command: str = ""
-    count: str = ""
-    """For the overview, like ``720/720 flips located``."""
-    headline: str = ""
-
-
 def is_campaign(body: Mapping[str, object]) -> bool:
     """Tell whether a body is one of a campaign."""
-    return text(body, "kind") == CAMPAIGN
+    return text(body, "kind") in (CAMPAIGN, HARNESS)
 
 
 def told(certificate: Certificate) -> Told:
@@ -236,4 +222,8 @@ def _sum(body: Mapping[str, object], column: str) -> int:
     return sum(integer(row, column) for row in items(body, "results"))
 
 
-_CAMPAIGNS: Final[Mapping[str, Callable[[Certificate], Told]]] = {"faults": _faults}
+_CAMPAIGNS: Final[Mapping[str, Callable[[Certificate], Told]]] = {
+    "faults": _faults,
+    "fuzz": selfchecks.fuzz,
+    "selftest": selfchecks.selftest,
+}

@@ -20,6 +20,9 @@ from harness.wire.files import AppendLog, write_new
 SCHEMA: Final = "campaign.v1"
 MAX_BYTES: Final = 16 * 1024 * 1024
 _OF_EVIDENCE: Final = frozenset({"parts", "trust", "end"})
+_OF_SELFCHECK: Final = frozenset({"control", "round", "crasher", "asked"})
+_SELFCHECK: Final = "selfcheck.v1"
+"""Schema of what the harness asks about itself, without an engine."""
 
 
 class CampaignWriter:
@@ -113,8 +116,15 @@ def check_record(record: Mapping[str, object], where: str) -> None:
     Raises:
         InvalidDocumentError: It does not.
     """
-    name = "evidence.v1" if record.get("type") in _OF_EVIDENCE else SCHEMA
+    kind, schema = record.get("type"), record.get("schema")
+    name = "evidence.v1" if kind in _OF_EVIDENCE else SCHEMA
+    if kind in _OF_SELFCHECK or (kind == "header" and schema == "statecert/selfcheck/v1"):
+        name = _SELFCHECK
     schemas.validate(record, name, where)
+
+
+def _schema_of(body: Mapping[str, object]) -> str:
+    return _SELFCHECK if body.get("schema") == "statecert/selfcheck/v1" else SCHEMA
 
 
 def write_summary(path: Path, body: Mapping[str, object]) -> None:
@@ -124,7 +134,7 @@ def write_summary(path: Path, body: Mapping[str, object]) -> None:
         InvalidDocumentError: It does not fit its schema.
         StorageError: The file exists, or the disk refuses.
     """
-    schemas.validate(body, SCHEMA, path.name)
+    schemas.validate(body, _schema_of(body), path.name)
     write_new(path, canonical.render(body))
 
 
@@ -135,7 +145,7 @@ def read_summary(data: bytes, where: str) -> Mapping[str, object]:
         InvalidDocumentError: It is no such document.
     """
     body = strict.loads(data, where=where, form="rendered")
-    schemas.validate(body, SCHEMA, where)
-    if not isinstance(body, dict) or body.get("kind") != "campaign":
+    schemas.validate(body, _schema_of(body) if isinstance(body, dict) else SCHEMA, where)
+    if not isinstance(body, dict) or body.get("kind") not in ("campaign", "harness"):
         raise InvalidDocumentError("found no summary of a campaign", where=where)
     return body

@@ -38,6 +38,12 @@ def _folder(kind: Kind) -> str:
     return packaged if os.path.isdir(packaged) else f"{os.path.dirname(_PACKAGE)}/{kind}"  # noqa: PTH112, PTH120
 
 
+def specimens() -> str:
+    """Return the folder around the package ``tests`` of which a wheel carries recorded runs and broken folders."""
+    packaged = f"{_PACKAGE}/_data/specimens"
+    return packaged if os.path.isdir(packaged) else os.path.dirname(_PACKAGE)  # noqa: PTH112, PTH120 - see folder()
+
+
 def resource_names(kind: Kind) -> tuple[str, ...]:
     """Return the names of all resources of ``kind``, sorted: paths below their folder, with ``/``.
 

