@@ -1,0 +1,100 @@
+"""An archive decoded straight into resident K/V buffers: validated whole, then tile by tile, without a host copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from harness.codec import blocks
+from harness.codec.archive import MAX_PAGE, Record, read_archive
+from harness.codec.errors import GeometryError
+from harness.torch_engine.coded import lockstep, packing
+
+Tensor = torch.Tensor
+
+
+def import_page(data: bytes | memoryview, targets: Sequence[Tensor], *, limit: int = MAX_PAGE) -> int:
+    """Decode an archive into the buffers of a page.
+
+    The archive is validated whole, and matched with every buffer, before the first write; a symbol outside its bins is
+    found per tile, so a refusal after validation can leave earlier tiles written: the caller resets what it imports
+    into.
+
+    Args:
+        data: a CKG1 archive.
+        targets: the page's pieces in its order: one tensor per coded layer, [tokens, channels] of f16 or f32 (of a
+            transposed layer: its view with these axes), or u8 [tokens, row bytes] of a blocked type; and u8 [bytes] for
+            exact bytes. Any strides, any device.
+        limit: bytes of the decoded page that the caller can take.
+
+    Returns:
+        Bytes of the page.
+
+    Raises:
+        CodecError: the archive is not valid, or does not fit the buffers.
+    """
+    archive = read_archive(data, limit=limit)
+    placed = _placed(archive.records, targets)
+    for record, target in placed:
+        _decode_into(record, target)
+    return archive.raw
+
+
+def _placed(records: Sequence[Record], targets: Sequence[Tensor]) -> list[tuple[Record, Tensor]]:
+    """Every record with the rows that it fills."""
+    starts, at = [], 0
+    for target in targets:
+        starts.append(at)
+        at += target.numel() * target.element_size()
+    placed, index = [], 0
+    for number, record in enumerate(records):
+        while index + 1 < len(targets) and record.offset >= starts[index + 1]:
+            index += 1
+        if index >= len(targets):
+            raise GeometryError(
+                f"record {number}: expected one of {len(targets)} buffers, found none at {record.offset}"
+            )
+        placed.append((record, _rows(record, targets[index], record.offset - starts[index], f"record {number}")))
+    filled = sum(record.decoded for record in records)
+    if filled != at:
+        raise GeometryError(f"buffers: expected {filled} bytes as the archive has, found {at}")
+    return placed
+
+
+def _rows(record: Record, target: Tensor, inside: int, where: str) -> Tensor:
+    if record.segment is None:
+        if target.dtype != torch.uint8 or target.dim() != 1:
+            raise GeometryError(f"{where}: expected a u8 buffer for exact bytes, found {target.dtype}")
+        return target[inside : inside + record.decoded]
+    blocked = record.kind.element in blocks.BLOCK_BYTES
+    dtype = torch.uint8 if blocked else {"f16": torch.float16, "f32": torch.float32}[record.kind.element]
+    width = blocks.row_bytes(record.kind.element, record.segment.channels) if blocked else record.segment.channels
+    if target.dtype != dtype or target.dim() != 2 or target.shape[1] != width:
+        raise GeometryError(f"{where}: expected rows of {width} {dtype}, found {tuple(target.shape)} of {target.dtype}")
+    first = record.start if record.kind.transposed else inside // (width * target.element_size())
+    if first + record.tokens > len(target):
+        raise GeometryError(f"{where}: expected tokens up to {len(target)}, found {first} + {record.tokens}")
+    return target[first : first + record.tokens]
+
+
+def _decode_into(record: Record, target: Tensor) -> None:
+    segment, device = record.segment, target.device
+    if segment is None:
+        target.copy_(torch.frombuffer(bytearray(record.payload), dtype=torch.uint8))
+        return
+    if segment.version == 1:
+        symbols = lockstep.decode(segment, device)
+    else:
+        packed = torch.from_numpy(np.array(segment.payload)).to(device)
+        symbols = packing.unpack(packed, segment.rows * segment.channels, segment.bins)
+        symbols = symbols.view(segment.rows, segment.channels)
+    maxima = torch.from_numpy(np.array(segment.maxima)).to(device)
+    if record.kind.element not in blocks.BLOCK_BYTES:
+        packing.dequantise_into(symbols, maxima, segment.bins, target)
+        return
+    values = torch.empty(symbols.shape, dtype=torch.float32, device=device)
+    packing.dequantise_into(symbols, maxima, segment.bins, values)
+    data = blocks.quantise(record.kind.element, values.cpu().numpy())
+    target.copy_(torch.from_numpy(data))

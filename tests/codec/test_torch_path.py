@@ -1,0 +1,129 @@
+"""The tensor path equals the oracle, bit for bit, and decodes straight into resident buffers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from harness.codec import archive, paths
+from harness.codec.errors import CodecError, GeometryError, ValueRefusedError
+from harness.codec.segments import read_segment
+from harness.torch_engine.coded import lockstep, packing, restoring
+from tests.codec import pages
+
+GOLDEN = Path(__file__).parent / "golden"
+NUMPY = paths.coder("numpy")
+CPU = torch.device("cpu")
+SHAPES = [(1, 1), (1, 9), (3, 5), (64, 40), (255, 7), (256, 33)]
+
+
+@pytest.mark.parametrize("bins", [16, 32])
+@pytest.mark.parametrize(("rows", "channels"), SHAPES)
+def test_symbols_and_maxima_are_the_oracles(bins: int, rows: int, channels: int) -> None:
+    tile = pages.random_tile(rows, rows, channels)
+    symbols, maxima = packing.quantise(torch.from_numpy(tile), bins)
+    wanted, largest = NUMPY.quantise(tile.astype(np.float32), bins)
+    assert symbols.numpy().tobytes() == wanted.tobytes()
+    assert maxima.numpy().tobytes() == largest.tobytes()
+
+
+@pytest.mark.parametrize("bins", [16, 32])
+@pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 16, 1001])
+def test_packing_is_the_oracles_both_ways(bins: int, count: int) -> None:
+    symbols = np.random.default_rng(count).integers(0, bins - 1, count, dtype=np.uint8)
+    packed = packing.pack(torch.from_numpy(symbols), bins)
+    assert packed.numpy().tobytes() == NUMPY.pack(symbols, 4 if bins == 16 else 5).tobytes()
+    assert packing.unpack(packed, count, bins).numpy().tobytes() == symbols.tobytes()
+
+
+@pytest.mark.parametrize("bins", [16, 32])
+@pytest.mark.parametrize(("rows", "channels"), SHAPES)
+def test_the_lockstep_decoder_gives_the_symbols(bins: int, rows: int, channels: int) -> None:
+    tile = pages.random_tile(rows + 1, rows, channels)
+    segment = read_segment(paths.encode_tile(tile, bins=bins, version=1, path=NUMPY))
+    assert lockstep.decode(segment, CPU).numpy().tobytes() == paths.decode_symbols(segment, path=NUMPY).tobytes()
+
+
+@pytest.mark.parametrize("bins", [16, 32])
+def test_values_are_the_oracles_in_any_layout(bins: int) -> None:
+    tile = pages.random_tile(2, 60, 12)
+    data = paths.encode_tile(tile, bins=bins, version=2, path=NUMPY)
+    segment, wanted = read_segment(data), paths.as_f16(paths.decode_tile(data, path=NUMPY))
+    symbols = torch.from_numpy(paths.decode_symbols(segment, path=NUMPY).copy())
+    for target in (torch.empty((60, 12), dtype=torch.float16), torch.empty((12, 60), dtype=torch.float16).T):
+        packing.dequantise_into(symbols, torch.from_numpy(segment.maxima.copy()), bins, target)
+        assert target.contiguous().numpy().tobytes() == wanted.tobytes()
+
+
+def targets(page: torch.Tensor) -> list[torch.Tensor]:
+    """Views of a page's buffer, as an engine's resident buffers would lie."""
+    out, at = [], 0
+    for component in pages.COMPONENTS:
+        for _, _, kind, channels in component.sides():
+            size = component.tokens * archive.row_bytes(kind.element, channels)
+            piece = page[at : at + size]
+            at += size
+            dtype = {"f16": torch.float16, "f32": torch.float32}.get(kind.element)
+            if dtype is None:
+                out.append(piece.view(component.tokens, -1))
+            elif kind.transposed:
+                out.append(piece.clone().view(dtype).view(channels, component.tokens).T)
+            else:
+                out.append(piece.clone().view(dtype).view(component.tokens, channels))
+        if component.exact_bytes:
+            out.append(page[at : at + component.exact_bytes])
+            at += component.exact_bytes
+    return out
+
+
+def bytes_of(pieces: list[torch.Tensor]) -> bytes:
+    """The page that the buffers hold; a transposed view is read in its memory's order."""
+    return b"".join((one if one.is_contiguous() else one.T).numpy().tobytes() for one in pieces)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_archive_lands_in_resident_buffers_as_the_oracle_decodes_it(version: int) -> None:
+    data = (GOLDEN / f"page-v{version}.ckg1").read_bytes()
+    wanted = archive.decode_page(data, path=paths.coder("oracle"))
+    pieces = targets(torch.zeros(len(wanted), dtype=torch.uint8))
+    assert restoring.import_page(data, pieces) == len(wanted)
+    assert bytes_of(pieces) == bytes(wanted)
+
+
+def test_a_refused_archive_writes_nothing() -> None:
+    data = bytearray((GOLDEN / "page-v2.ckg1").read_bytes())
+    data[-60] ^= 1
+    pieces = targets(torch.full((445,), 7, dtype=torch.uint8))
+    before = bytes_of(pieces)
+    try:
+        restoring.import_page(bytes(data[:-1]), pieces)
+    except CodecError:
+        assert bytes_of(pieces) == before
+    else:
+        pytest.fail("an archive cut by a byte was imported")
+
+
+@pytest.mark.parametrize("change", ["dtype", "width", "missing", "more"])
+def test_buffers_that_do_not_fit_are_refused_before_the_first_write(change: str) -> None:
+    data = (GOLDEN / "page-v2.ckg1").read_bytes()
+    pieces = targets(torch.zeros(445, dtype=torch.uint8))
+    before = bytes_of(pieces)
+    wrong = {
+        "dtype": [*pieces[:-1], pieces[-1].view(torch.int8)],
+        "width": [pieces[0].reshape(4, 5), *pieces[1:]],
+        "missing": pieces[:-1],
+        "more": [*pieces, torch.zeros(3, dtype=torch.uint8)],
+    }[change]
+    with pytest.raises(GeometryError):
+        restoring.import_page(data, wrong)
+    assert bytes_of(pieces) == before
+
+
+def test_a_symbol_above_its_bins_is_refused() -> None:
+    with pytest.raises(ValueRefusedError, match="symbols up to 14"):
+        packing.dequantise_into(
+            torch.full((1, 4), 15, dtype=torch.uint8), torch.ones(1), 16, torch.empty((1, 4), dtype=torch.float16)
+        )
