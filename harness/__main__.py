@@ -1,5 +1,5 @@
 """``python -m harness``: the same as the ``statecert`` command."""
 
-from harness.cli import main
+from harness.cli import script
 
-raise SystemExit(main())
+script()

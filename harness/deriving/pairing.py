@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from harness.deriving.compare import Comparison, Pair, compare
 from harness.deriving.looks import ORDER, expected_phases, source
 from harness.deriving.view import CellView
 from harness.model.evidence import Point
-from harness.model.noun import dataclass
+from harness.model.noun import dataclass, replace
 from harness.model.scenario import CheckKind, CheckSpec, PointRef, StepKind
 from harness.model.values import Guarantee, Observability, Phase
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 
+from harness.model.noun import replace
 from harness.model.scenario import Arm, CellPlan, CheckKind, CheckSpec, PointRef, Step, StepKind
 from harness.model.values import ArmRole, Capability, Family, Observability
 

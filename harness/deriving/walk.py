@@ -7,7 +7,6 @@ by the engine, and gives the capacity that an engine needs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from typing import Literal, assert_never
 
 from harness.deriving.node import Node
@@ -43,6 +42,12 @@ class _Session:
         """Length of the prompt of an open turn."""
         self.open = False
         """A turn stopped at ``until``."""
+
+    def like(self) -> _Session:
+        """Return another session that holds the same."""
+        other = _Session(length=self.length)
+        other.prompt, other.open = self.prompt, self.open
+        return other
 
 
 class Walk:
@@ -91,7 +96,7 @@ class Walk:
                 self._sessions.clear()
                 self._handles.clear()
             case StepKind.EXPORT:
-                self._images[step.image or ""] = copy(session)
+                self._images[step.image or ""] = session.like()
             case StepKind.IMPORT | StepKind.ALTER:
                 self._image(step, node)
             case StepKind.OBSERVE | StepKind.STORE | StepKind.EVICT | StepKind.BUDGET | StepKind.PRESSURE:
@@ -151,9 +156,9 @@ class Walk:
                 node.fail(f"found image {name!r}; made before this step: {', '.join(self._images) or 'none'}")
         known = self._images.get(step.image or "", _Session())
         if step.kind is StepKind.ALTER:
-            self._images[str(step.target["to"])] = copy(known)
+            self._images[str(step.target["to"])] = known.like()
         elif step.image in self._images:
-            self._sessions[step.session] = copy(known)
+            self._sessions[step.session] = known.like()
 
     def _prompt(self, step: Step, node: Node) -> int:
         if step.prompt not in self._prompts:

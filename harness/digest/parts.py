@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from harness.errors import StatecertError
+from harness.model.noun import dataclass
 from harness.wire import canonical
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def root(table: Sequence[object]) -> str:
     return canonical.digest(list(table))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class KnownAnswer:
     """A buffer that anybody can make, and its digest."""
 

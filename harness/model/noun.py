@@ -10,16 +10,58 @@ Only one kind is made: frozen, keyword-only, slotted, without a base class of it
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-__all__ = ["dataclass", "defaults", "field"]
+__all__ = ["NO_DEFAULT", "dataclass", "defaults", "field", "replace"]
+
+_Noun = TypeVar("_Noun")
 
 _FEW: Final = 12
 """Objects that are made before it pays to compile."""
-_NO_VALUE: Final = dataclasses.MISSING
+
+
+class _Nothing:
+    """Stands where there is no default."""
+
+    def __repr__(self) -> str:
+        return "NO_DEFAULT"
+
+
+NO_DEFAULT: Final = _Nothing()
+"""Default of a field that has none."""
+
+
+class _Field:
+    """What :func:`field` was given."""
+
+    __slots__ = ("default", "default_factory", "repr")
+
+    def __init__(
+        self,
+        *,
+        default: object = NO_DEFAULT,
+        default_factory: Callable[[], object] | _Nothing = NO_DEFAULT,
+        repr: bool = True,  # noqa: A002 - the name that the real one has
+    ) -> None:
+        self.default = default
+        self.default_factory = default_factory
+        self.repr = repr
+
+    def real(self) -> Any:
+        """Return the same for the standard library."""
+        import dataclasses
+
+        given = {"default": self.default, "default_factory": self.default_factory}
+        named: Any = {name: value for name, value in given.items() if value is not NO_DEFAULT}
+        return dataclasses.field(**named, repr=self.repr)
+
+
+def replace(noun: _Noun, **changes: object) -> _Noun:
+    """Return a noun like another one, but for some fields; :func:`dataclasses.replace` without its import."""
+    kind: Any = type(noun)
+    return kind(**{**dict(zip(kind.__slots__, kind.__noun_values__(noun), strict=True)), **changes})  # type: ignore[no-any-return]
 
 
 def _noun(*, frozen: bool, kw_only: bool, slots: bool) -> Callable[[type], type]:
@@ -81,7 +123,7 @@ def _filled(made: type, noun: object, named: Mapping[str, object]) -> bool:
         if name in named:
             used += 1
             object.__setattr__(noun, name, named[name])
-        elif default is _NO_VALUE:
+        elif default is NO_DEFAULT:
             return False
         else:
             object.__setattr__(noun, name, default)
@@ -90,22 +132,22 @@ def _filled(made: type, noun: object, named: Mapping[str, object]) -> bool:
 
 def _init(made: type) -> Callable[..., None]:
     """Compile ``__init__``: each slot is set by its own descriptor, which no frozen class keeps from its maker."""
-    space: dict[str, Any] = {"_none": _NO_VALUE}
+    space: dict[str, Any] = {"_none": NO_DEFAULT}
     arguments: list[str] = []
     lines: list[str] = []
     defaults: Mapping[str, object] = vars(made)["__noun_defaults__"]
     for name in vars(made)["__slots__"]:
         space[f"_set_{name}"] = vars(made)[name].__set__
-        default = defaults.get(name, _NO_VALUE)
+        default = defaults.get(name, NO_DEFAULT)
         value = name
-        if isinstance(default, dataclasses.Field):
-            if default.default_factory is not _NO_VALUE:
+        if isinstance(default, _Field):
+            if callable(default.default_factory):
                 space[f"_make_{name}"] = default.default_factory
-                default, value = _NO_VALUE, f"_make_{name}() if {name} is _none else {name}"
+                default, value = NO_DEFAULT, f"_make_{name}() if {name} is _none else {name}"
                 arguments.append(f"{name}=_none")
             else:
                 default = default.default
-        if default is not _NO_VALUE:
+        if default is not NO_DEFAULT:
             space[f"_default_{name}"] = default
             arguments.append(f"{name}=_default_{name}")
         elif value == name:
@@ -118,13 +160,13 @@ def _init(made: type) -> Callable[..., None]:
 
 
 def defaults(noun: type) -> Iterator[tuple[str, object]]:
-    """Return the names of the fields of a noun, each with its default; ``MISSING`` where there is none."""
+    """Return the names of the fields of a noun, each with its default; ``NO_DEFAULT`` where there is none."""
     known: Mapping[str, object] = vars(noun)["__noun_defaults__"]
     for name in vars(noun)["__slots__"]:
-        default = known.get(name, _NO_VALUE)
-        if isinstance(default, dataclasses.Field):
+        default = known.get(name, NO_DEFAULT)
+        if isinstance(default, _Field):
             made = default.default_factory
-            default = default.default if made is dataclasses.MISSING else made()
+            default = made() if callable(made) else default.default
         yield name, default
 
 
@@ -132,10 +174,14 @@ class _Fields:
     """``__dataclass_fields__``, made when it is first asked for."""
 
     def __get__(self, noun: object, made: type) -> Mapping[str, object]:
+        import dataclasses
+
         kept = {name: getattr(made, name) for name in ("__annotations__", "__module__")}
-        plain: Any = type(made.__name__, (), {**kept, **vars(made)["__noun_defaults__"]})
-        known = dataclasses.dataclass(frozen=True, kw_only=True)(plain)
-        fields: Mapping[str, object] = vars(known)["__dataclass_fields__"]
+        known: Mapping[str, object] = vars(made)["__noun_defaults__"]
+        defaults = {name: one.real() if isinstance(one, _Field) else one for name, one in known.items()}
+        plain: Any = type(made.__name__, (), {**kept, **defaults})
+        real = dataclasses.dataclass(frozen=True, kw_only=True)(plain)
+        fields: Mapping[str, object] = vars(real)["__dataclass_fields__"]
         made.__dataclass_fields__ = fields  # type: ignore[attr-defined]
         return fields
 
@@ -151,16 +197,22 @@ def _hash(self: Any) -> int:
 
 
 def _shown(self: Any) -> str:
+    import dataclasses
+
     shown = (one.name for one in dataclasses.fields(self) if one.repr)
     inside = (f"{name}={getattr(self, name)!r}" for name in shown)
     return f"{self.__class__.__qualname__}({', '.join(inside)})"
 
 
 def _refuse_set(_self: object, name: str, _value: object) -> NoReturn:
+    import dataclasses
+
     raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
 def _refuse_delete(_self: object, name: str) -> NoReturn:
+    import dataclasses
+
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
@@ -187,4 +239,4 @@ if TYPE_CHECKING:
     from dataclasses import dataclass, field
 else:
     dataclass = _noun
-    field = dataclasses.field
+    field = _Field

@@ -20,24 +20,24 @@ import hashlib
 from collections.abc import Iterable
 from enum import Enum
 from typing import Final
-from uuid import UUID
 
-import orjson
+from harness.wire.json_bytes import MAX_INTEGER, dumps
 
-MAX_INTEGER: Final = 2**53 - 1
-"""Largest magnitude of an integer: what every JSON reader holds exactly."""
+__all__ = [
+    "MAX_INTEGER",
+    "canonical",
+    "canonical_trusted",
+    "digest",
+    "digest_trusted",
+    "is_plain",
+    "line",
+    "render",
+    "render_unchecked",
+    "require_plain",
+]
 
 _MAX_NESTING: Final = 250
 _SHOWN: Final = 120
-_COMPACT: Final = (
-    orjson.OPT_SORT_KEYS
-    | orjson.OPT_STRICT_INTEGER
-    | orjson.OPT_PASSTHROUGH_DATACLASS
-    | orjson.OPT_PASSTHROUGH_DATETIME
-    | orjson.OPT_PASSTHROUGH_SUBCLASS
-)
-_RENDERED: Final = _COMPACT | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-_LINE: Final = _COMPACT | orjson.OPT_APPEND_NEWLINE
 
 # What is left of a rendering after this: quotes, line ends, "#" for the letters and dots that can
 # end a float or a null, "+" for the letters before the "e" of true and false.
@@ -54,7 +54,7 @@ def canonical(value: object) -> bytes:
         ValueError: An integer, a string or the nesting is outside what documents can hold.
     """
     require_plain(value)
-    return orjson.dumps(value, option=_COMPACT)
+    return dumps(value, "compact")
 
 
 def canonical_trusted(value: object) -> bytes:
@@ -63,7 +63,7 @@ def canonical_trusted(value: object) -> bytes:
     :func:`harness.wire.strict.loads` has refused floats and nulls already; looking again would
     cost more than the bytes themselves. On any other value the result is not to be relied on.
     """
-    return orjson.dumps(value, option=_COMPACT)
+    return dumps(value, "compact")
 
 
 def digest(value: object) -> str:
@@ -96,7 +96,7 @@ def line(value: object) -> bytes:
         ValueError: As :func:`canonical`.
     """
     require_plain(value)
-    return orjson.dumps(value, option=_LINE)
+    return dumps(value, "line")
 
 
 def render_unchecked(value: object) -> bytes:
@@ -107,7 +107,7 @@ def render_unchecked(value: object) -> bytes:
     Raises:
         TypeError: The value cannot be rendered (an integer beyond ``MAX_INTEGER``, for one).
     """
-    return orjson.dumps(value, option=_RENDERED)
+    return dumps(value, "rendered")
 
 
 def is_plain(rendered: bytes) -> bool:
@@ -166,6 +166,8 @@ def _children(
 
 
 def _refuse_scalar(path: str, node: object) -> None:
+    from uuid import UUID
+
     plain = node.value if isinstance(node, Enum) else node
     if isinstance(plain, str):
         if _has_lone_surrogate(plain):

@@ -4,6 +4,10 @@ Two validators, one answer: ``jsonschema_rs`` decides, since it costs microsecon
 ``jsonschema`` explains, since its errors carry the path, what was found and what is allowed. Where
 the second finds nothing to explain, the refusal of the first stands.
 
+A process that reads a few documents would spend most of its time on importing and compiling the first
+one; its first documents are judged by :mod:`harness.wire.schema_walk`. What that refuses, or does not
+judge, goes to the other two; that both accept is not asked for.
+
 A schema refers to another by a path beside its own ``$id`` (``common.v1.json#/$defs/sha256``).
 Nothing is ever fetched: a reference to anything that is not in the set is an error.
 """
@@ -15,10 +19,9 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NoReturn
 
-import orjson
-
 from harness.errors import InvalidDocumentError, InvalidScenarioError, StatecertError, UsageError
-from harness.wire import resources
+from harness.wire import json_bytes, resources
+from harness.wire.schema_walk import UnsureError, Walker
 
 if TYPE_CHECKING:
     import jsonschema
@@ -30,6 +33,8 @@ BASE: Final = "https://statecert.invalid/schemas/"
 _MOST_ERRORS: Final = 5
 _MOST_EXAMINED: Final = 200
 _SHOWN: Final = 80
+_FEW: Final = 500
+"""Documents of one set that are walked before it pays to compile: each takes about a tenth of a millisecond."""
 
 InvalidError = type[InvalidDocumentError] | type[InvalidScenarioError]
 """The error to raise: of a document that cannot be trusted, or of a scenario a person wrote."""
@@ -49,6 +54,8 @@ class SchemaSet:
         self._schemas = {_stem(name): _parsed(name, text) for name, text in texts.items()}
         self._fast: dict[str, jsonschema_rs.Draft202012Validator] = {}
         self._slow: dict[str, jsonschema.Draft202012Validator] = {}
+        self._walker = Walker(self._schemas)
+        self._walked = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -100,11 +107,24 @@ class SchemaSet:
             InvalidScenarioError: The same, if asked for by ``error``.
             UsageError: There is no schema of that name.
         """
+        walked = self._walk(value, name)
+        if walked:
+            return
         fast = self._fast_validator(name)
-        if fast.is_valid(value):
+        if walked is None and fast.is_valid(value):
             return
         lines = self.errors(value, name) or [_second_hand(fast, value)]
         raise error(f"does not fit schema {name}: " + "; ".join(lines), where=where)
+
+    def _walk(self, value: object, name: str) -> bool | None:
+        """Judge one of the first documents; None: it is left to the compiled validator."""
+        if name in self._fast or self._walked >= _FEW or name not in self._schemas:
+            return None
+        self._walked += 1
+        try:
+            return self._walker.is_valid(value, name)
+        except UnsureError:
+            return None
 
     def _fast_validator(self, name: str) -> jsonschema_rs.Draft202012Validator:
         if name not in self._fast:
@@ -186,8 +206,8 @@ def _stem(name: str) -> str:
 
 def _parsed(name: str, text: bytes) -> dict[str, object]:
     try:
-        value: object = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        value: object = json_bytes.loads(text)
+    except json_bytes.NotJsonError as error:
         raise StatecertError(f"schema {name} is not JSON: {error}") from None
     if not isinstance(value, dict) or value.get("$id") != BASE + name:
         raise StatecertError(f"schema {name} must be an object with the $id {BASE + name}")
@@ -222,6 +242,8 @@ def _cut(text: str) -> str:
 
 def _shown(value: object) -> str:
     """Spell a value as JSON, whose own escapes leave only a few letters to replace."""
+    import orjson
+
     try:
         text = orjson.dumps(value)[: 4 * _SHOWN].decode("utf-8", "replace")
     except TypeError:

@@ -6,7 +6,7 @@ and no lone surrogate. Everything else ends in :class:`InvalidDocumentError` and
 
 Two paths give the same answer:
 
-- **The fast one** parses with ``orjson``, renders the value again and compares bytes. A file that
+- **The fast one** parses (:mod:`harness.wire.json_bytes`), renders the value again and compares bytes. A file that
   equals its one rendering cannot hide a second key, another number spelling or trailing bytes, so
   one comparison replaces a dozen checks; the limits are then read off the rendering.
 - **The slow one** (:mod:`harness.wire.tokens`) reads token by token, without recursion. It decides
@@ -17,11 +17,9 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-import orjson
-
 from harness.errors import InvalidDocumentError
 from harness.model.noun import dataclass
-from harness.wire import canonical
+from harness.wire import canonical, json_bytes
 
 Form = Literal["any", "rendered", "canonical"]
 """Which spelling is accepted: any strict JSON, the one file rendering, or one canonical line."""
@@ -94,9 +92,9 @@ def _fast(data: bytes, limits: Limits, form: Form) -> object | None:
     if not data.isascii() or limits.max_integer != canonical.MAX_INTEGER:
         return None  # keys must be ASCII; only the slow path can tell keys from strings
     try:
-        value: object = orjson.loads(data)
+        value: object = json_bytes.loads(data)
         rendered = canonical.render_unchecked(value)
-    except (orjson.JSONDecodeError, TypeError):
+    except (json_bytes.NotJsonError, TypeError):
         return None
     if not _same_spelling(data, value, rendered, form):
         return None

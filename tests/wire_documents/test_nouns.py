@@ -14,7 +14,7 @@ import pytest
 
 from harness.model import certificate, decision, evidence, scenario, target
 from harness.model.evidence import PartTable, Point, StepRecord
-from harness.model.noun import dataclass, defaults, field
+from harness.model.noun import NO_DEFAULT, dataclass, defaults, field, replace
 from harness.model.scenario import PointRef, PromptSegment, PromptSpec
 from harness.model.values import CellId, Phase, Sha256
 from harness.wire import records
@@ -33,16 +33,16 @@ def the_real_one(noun: type) -> type:
     """The same class, made by the standard library."""
     space = {"__annotations__": noun.__annotations__, "__module__": noun.__module__}
     for name in noun.__annotations__:
-        default = vars(noun)["__noun_defaults__"].get(name, dataclasses.MISSING)
-        if default is not dataclasses.MISSING:
-            space[name] = default
+        default = vars(noun)["__noun_defaults__"].get(name, NO_DEFAULT)
+        if default is not NO_DEFAULT:
+            space[name] = default.real() if hasattr(default, "real") and not isinstance(default, int) else default
     return dataclasses.dataclass(frozen=True, kw_only=True, slots=True)(type(noun.__name__, (), space))
 
 
 @pytest.mark.parametrize("noun", list(nouns()), ids=lambda noun: noun.__name__)
 def test_a_noun_prints_compares_hashes_and_is_made_like_the_real_one(noun: type) -> None:
     real = the_real_one(noun)
-    needed = {name: f"{name}!" for name, default in defaults(noun) if default is dataclasses.MISSING}
+    needed = {name: f"{name}!" for name, default in defaults(noun) if default is NO_DEFAULT}
     ours, theirs = noun(**needed), real(**needed)
 
     assert repr(ours).partition("(")[2] == repr(theirs).partition("(")[2]
@@ -50,7 +50,7 @@ def test_a_noun_prints_compares_hashes_and_is_made_like_the_real_one(noun: type)
     assert ours != theirs
     assert [field.name for field in dataclasses.fields(ours)] == [field.name for field in dataclasses.fields(theirs)]
     assert dataclasses.asdict(ours) == dataclasses.asdict(theirs)
-    assert pickle.loads(pickle.dumps(ours)) == copy.deepcopy(ours) == dataclasses.replace(ours) == ours
+    assert pickle.loads(pickle.dumps(ours)) == copy.deepcopy(ours) == dataclasses.replace(ours) == replace(ours) == ours
     assert vars(noun)["__slots__"] == tuple(noun.__annotations__)
     assert not hasattr(ours, "__dict__")
     for name in needed:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from harness.errors import ExitCode
 from harness.gating.rule import FolderFacts, Problem, Problems, Rule
-from harness.gating.since import KEPT
 
 
 def check(facts: FolderFacts) -> Problems:
@@ -12,6 +11,8 @@ def check(facts: FolderFacts) -> Problems:
     since = facts.asked.since
     if since is None or not since.settings:
         return
+    from harness.gating.since import KEPT
+
     before = {one.path for one in since.records(facts.folder.root)}
     added = [entry.path for entry in facts.folder.entries if entry.kind in KEPT and entry.path not in before]
     if added:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
-
 from harness.errors import ExitCode
 from harness.gating.rule import FolderFacts, Problem, Problems, Rule
 from harness.gating.waiving import holds
@@ -35,6 +33,8 @@ def _days(event: Event) -> int:
     """Days from the event to its last day; without an end more than any policy allows."""
     if not event.until:
         return 1 << 30
+    from datetime import date
+
     try:
         return (date.fromisoformat(event.until) - date.fromisoformat(event.created[:10])).days
     except ValueError:

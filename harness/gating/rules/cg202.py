@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from harness.errors import InvalidDocumentError
 from harness.gating.folder import READABLE, Entry, Form, Kind, read
 from harness.gating.rule import FolderFacts, Problem, Problems, Rule
-from harness.gating.since import Held, Since
+
+if TYPE_CHECKING:
+    from harness.gating.since import Held, Since
 
 _STATUS: Final = b'\n  "status": {'
 """Where the body ends in a certificate's one rendering."""

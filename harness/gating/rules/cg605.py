@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
-
 from harness.errors import ExitCode
 from harness.gating.rule import Problem, Problems, Rule, Subject
 
@@ -13,6 +11,8 @@ def check(subject: Subject) -> Problems:
     policy = subject.asked.policy
     if policy is None or not policy.max_age_days or subject.state != "current":
         return
+    from datetime import date
+
     created = subject.body["run"]["created"]
     try:
         age = (date.fromisoformat(subject.asked.day) - date.fromisoformat(created[:10])).days

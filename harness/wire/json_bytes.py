@@ -1,0 +1,200 @@
+"""JSON read and written, by ``orjson`` where there is much of it and by the standard library where there is little.
+
+Importing ``orjson`` brings half a dozen modules with it and takes longer than the documents of one certificate take
+the standard library. So the first bytes of a process are read and written here, and the rest there; a process that has
+``orjson`` already uses it at once. Both give the same value for the same bytes, the same bytes for the same value, and
+refuse the same things (``tests/wire/test_json_bytes.py``).
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from json import loads as _loads
+from json.encoder import encode_basestring as _quoted
+from typing import Any, Final, Literal, NoReturn
+
+Spelling = Literal["compact", "line", "rendered"]
+"""Without spaces; the same with a line feed; or indented by two spaces, with a line feed. Keys are always sorted."""
+
+MAX_INTEGER: Final = 2**53 - 1
+"""Largest magnitude of an integer: what every JSON reader holds exactly."""
+
+_FEW: Final = 256 * 1024
+"""Bytes of a process that are written here; to read costs an eighth of it."""
+_DEEPEST: Final = 200
+"""Nesting up to which both agree; deeper values are left to ``orjson``."""
+_HELD: Final = 18
+"""Digits of an integer that certainly fit 64 bits."""
+_BOM: Final = b"\xef\xbb\xbf"
+
+_state = {"left": _FEW}
+
+
+class NotJsonError(ValueError):
+    """Bytes that are not JSON, or hold a number that is none."""
+
+
+class _UnsureError(Exception):
+    """Something that is left to ``orjson``, which words what is wrong."""
+
+
+def loads(data: bytes) -> object:
+    """Return the value of JSON text.
+
+    Raises:
+        NotJsonError: It is none: not UTF-8, not JSON, ``NaN``, a lone surrogate.
+    """
+    fast = _fast(len(data))
+    if fast is None:
+        try:
+            return _read(data)
+        except _UnsureError:
+            import orjson as fast
+    try:
+        value: object = fast.loads(data)
+    except fast.JSONDecodeError as error:
+        raise NotJsonError(str(error)) from None
+    return value
+
+
+def dumps(value: object, spelling: Spelling) -> bytes:
+    """Return the one spelling of a value: text, numbers, booleans, null, lists, tuples, dictionaries, enums, UUIDs.
+
+    Raises:
+        TypeError: It holds something else, a key that is no text, a lone surrogate, or a larger integer.
+    """
+    fast = _fast(0)
+    if fast is None:
+        try:
+            return _written(value, spelling)
+        except _UnsureError:
+            import orjson as fast
+    found: bytes = fast.dumps(value, option=_options(fast, spelling))
+    return found
+
+
+def _fast(size: int) -> Any:
+    """Return ``orjson`` where it is to be used; spends what is left of the first bytes."""
+    found = sys.modules.get("orjson")
+    if found is not None:
+        return found
+    _state["left"] -= size // 8
+    if _state["left"] >= 0:
+        return None
+    import orjson
+
+    return orjson
+
+
+def _options(fast: Any, spelling: Spelling) -> int:
+    if "options" not in _OPTIONS:
+        compact = (
+            fast.OPT_SORT_KEYS
+            | fast.OPT_STRICT_INTEGER
+            | fast.OPT_PASSTHROUGH_DATACLASS
+            | fast.OPT_PASSTHROUGH_DATETIME
+            | fast.OPT_PASSTHROUGH_SUBCLASS
+        )
+        line = compact | fast.OPT_APPEND_NEWLINE
+        _OPTIONS.update(options=0, compact=compact, line=line, rendered=line | fast.OPT_INDENT_2)
+    return _OPTIONS[spelling]
+
+
+_OPTIONS: Final[dict[str, int]] = {}
+
+
+# -- the standard library's way ----------------------------------------------------------------------------------------
+
+
+def _read(data: bytes) -> object:
+    """Read text that both readers take alike.
+
+    Raises:
+        _UnsureError: It may not be JSON, or holds what the readers may see differently.
+    """
+    # floats, large integers, escapes by number and marks of byte order are rare: what has one goes to orjson
+    if b"\\u" in data or data[:3] == _BOM:
+        raise _UnsureError
+    try:
+        return _loads(data.decode(), parse_int=_integer, parse_float=_refuse, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise _UnsureError from None
+
+
+def _integer(text: str) -> int:
+    if len(text) > _HELD or text == "-0":
+        raise _UnsureError
+    return int(text)
+
+
+def _refuse(_text: str) -> NoReturn:
+    raise _UnsureError
+
+
+def _written(value: object, spelling: Spelling) -> bytes:
+    """Write a value that both writers spell alike.
+
+    Raises:
+        _UnsureError: It holds something of another kind.
+    """
+    pieces: list[str] = []
+    _write(value, pieces, "\n" if spelling == "rendered" else "", 0)
+    if spelling != "compact":
+        pieces.append("\n")
+    try:
+        data = "".join(pieces).encode()
+    except UnicodeEncodeError:
+        raise _UnsureError from None
+    _state["left"] -= len(data)
+    return data
+
+
+def _write(value: object, pieces: list[str], end: str, depth: int) -> None:
+    kind = type(value)
+    if kind is str:
+        pieces.append(_quoted(value))  # type: ignore[arg-type]
+    elif kind is bool:
+        pieces.append("true" if value else "false")
+    elif kind is int:
+        if not -MAX_INTEGER <= value <= MAX_INTEGER:  # type: ignore[operator]
+            raise _UnsureError
+        pieces.append(str(value))
+    elif kind is dict:
+        _write_object(value, pieces, end, depth)  # type: ignore[arg-type]
+    elif kind is list or kind is tuple:
+        _write_list(value, pieces, end, depth)  # type: ignore[arg-type]
+    elif isinstance(value, Enum):
+        _write(value.value, pieces, end, depth)
+    else:
+        raise _UnsureError
+
+
+def _write_object(value: dict[object, object], pieces: list[str], end: str, depth: int) -> None:
+    if not value:
+        pieces.append("{}")
+        return
+    if depth > _DEEPEST or not all(type(key) is str for key in value):
+        raise _UnsureError
+    inner = f"{end}  " if end else ""
+    begin, colon = "{" + inner, ": " if end else ":"
+    for key in sorted(value):  # type: ignore[type-var]
+        pieces += (begin, _quoted(key), colon)  # type: ignore[arg-type]
+        _write(value[key], pieces, inner, depth + 1)
+        begin = "," + inner
+    pieces.append(end + "}")
+
+
+def _write_list(value: list[object] | tuple[object, ...], pieces: list[str], end: str, depth: int) -> None:
+    if not value:
+        pieces.append("[]")
+        return
+    if depth > _DEEPEST:
+        raise _UnsureError
+    inner = f"{end}  " if end else ""
+    begin = "[" + inner
+    for item in value:
+        pieces.append(begin)
+        _write(item, pieces, inner, depth + 1)
+        begin = "," + inner
+    pieces.append(end + "]")
