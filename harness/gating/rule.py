@@ -173,7 +173,7 @@ class Rule(NamedTuple):
     option: str = ""
     """Option of the command line without which it does not run; empty: it always runs."""
     failing: Sequence[str] = ()
-    """Names of fixtures (``tests/gating/fixtures.py``) on which it fires."""
+    """Names of fixtures (``tests/gating/*_fixtures.py``) on which it fires."""
     passing: str = "valid"
     """Name of a fixture on which it has nothing to say."""
     entry: Callable[[Entry], Problems] | None = None

@@ -16,7 +16,8 @@ from harness.errors import ExitCode
 from harness.gating import forge
 from harness.model.certificate import Finding, GateReport, Waived
 from harness.model.values import Sha256
-from tests.gating.fixtures import FIXTURES, rewrite, valid, valid_ledger, valid_stop
+from tests.gating.all_fixtures import FIXTURES
+from tests.gating.fixtures import rewrite, valid, valid_ledger, valid_stop
 from tests.gating.ledger_fixtures import LAST, signer, waive
 
 HOSTILE = "\x1b]0;x\x07\r\n::error::x%0A|`<b a='1'>&\u202e\ud800"

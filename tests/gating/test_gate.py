@@ -14,7 +14,8 @@ from harness.gating.gate import gate
 from harness.gating.rule import Problem, Problems, Rule
 from harness.gating.rules import RULES
 from harness.model.certificate import GateReport
-from tests.gating.fixtures import FIXTURES, KEY, certificates, only, valid, valid_ledger, valid_stop
+from tests.gating.all_fixtures import FIXTURES
+from tests.gating.fixtures import KEY, certificates, only, valid, valid_ledger, valid_stop
 
 ANY = RULES[0]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.gating.fixtures import FIXTURES, valid
+from tests.gating.all_fixtures import FIXTURES
+from tests.gating.fixtures import valid
 
 HEAVY = ("torch", "numpy", "pandas", "jinja2", "rich", "yaml")
 ONLY_TO_EXPLAIN = ("jsonschema", "referencing")

@@ -13,7 +13,8 @@ from harness.gating.gate import gate
 from harness.gating.rules import RULES
 from harness.model.certificate import Finding, GateReport
 from harness.wire import canonical, schemas
-from tests.gating.fixtures import FIXTURES, valid, valid_stop
+from tests.gating.all_fixtures import FIXTURES
+from tests.gating.fixtures import valid, valid_stop
 
 HOSTILE = "\x1b[2Jgreen\r::error::\u202e\u200b\x9b\ud800\x00"
 

@@ -1,0 +1,24 @@
+"""Every certificates folder of the gate's tests: importing this registers them all."""
+
+from __future__ import annotations
+
+from tests.gating import (  # noqa: F401 - each registers its own
+    body_fixtures,
+    campaign_fixtures,
+    change_fixtures,
+    derived_fixtures,
+    events_fixtures,
+    files_fixtures,
+    form_fixtures,
+    fresh_fixtures,
+    ledger_fixtures,
+    names_fixtures,
+    nothing_fixtures,
+    policy_fixtures,
+    run_fixtures,
+    selfcheck_fixtures,
+    sight_fixtures,
+)
+from tests.gating.fixtures import ASKED, FIXTURES, VALID, Fixture
+
+__all__ = ["ASKED", "FIXTURES", "VALID", "Fixture"]

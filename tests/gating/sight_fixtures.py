@@ -1,0 +1,126 @@
+"""Certificates whose claims do not bear a second look at the evidence, by the gate's own logic.
+
+Registered beside those of :mod:`tests.gating.fixtures`, by the same rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from harness.model.evidence import Point, Turn
+from harness.model.values import Phase
+from tests.gating.fixtures import (
+    NOBODY,
+    Body,
+    a_failing_run,
+    a_run,
+    a_varying_run,
+    edited,
+    file_run,
+    fixture,
+    good_body,
+    part_name,
+    relabelled,
+    swapped,
+)
+
+
+@fixture("CG307", "CG301")
+def differing_part_passes(folder: Path) -> None:
+    swapped(folder, a_failing_run())
+
+
+@fixture("CG307", "CG301")
+def differing_tokens_pass(folder: Path) -> None:
+    swapped(folder, a_run().with_point("warm", "again", Phase.END, tokens=(9, 9)))
+
+
+@fixture("CG307", "CG301")
+def differing_logits_pass(folder: Path) -> None:
+    swapped(folder, a_run().with_point("warm", "again", Phase.PREFILLED, logits=NOBODY))
+
+
+@fixture("CG307", "CG301")
+def logits_not_finite(folder: Path) -> None:
+    run = a_run()
+    looks = [replace(one, logits_finite=False) if isinstance(one, Point) else one for one in run.observations]
+    swapped(folder, replace(run, observations=tuple(looks)))
+
+
+@fixture("CG307", "CG301")
+def reference_varies(folder: Path) -> None:
+    swapped(folder, a_varying_run())
+
+
+@fixture("CG307", "CG301")
+def look_left_out(folder: Path) -> None:
+    swapped(folder, a_run().without_point("warm", "again", Phase.PREFILLED))
+
+
+@fixture("CG307", "CG301")
+def reference_not_looked_at(folder: Path) -> None:
+    swapped(folder, a_run().without_point("cold", "a", Phase.PREFILLED))
+
+
+@fixture("CG307", "CG301")
+def reference_varies_at_a_pause(folder: Path) -> None:
+    swapped(folder, a_run().with_point("cold", "a", Phase.BOUNDARY, rep=1, logits=NOBODY))
+
+
+@fixture("CG307", "CG301")
+def turn_left_out(folder: Path) -> None:
+    swapped(folder, a_run().without(lambda one: isinstance(one, Turn) and (one.arm, one.label) == ("warm", "first")))
+
+
+@fixture("CG307", "CG301")
+def part_unlisted(folder: Path) -> None:
+    unlisted = part_name("recurrent")
+    swapped(folder, relabelled(a_run(), lambda row: None if row.name == unlisted else row))
+
+
+@fixture("CG307", "CG301")
+def difference_invented(folder: Path) -> None:
+    file_run(folder, a_run(), good_body(a_failing_run()))
+
+
+@fixture("CG308", "CG301", "CG307")
+def restore_of_nothing(folder: Path) -> None:
+    swapped(folder, a_run().with_turn("warm", "again", cached=0, prefilled=66))
+
+
+@fixture("CG308", "CG301")
+def no_bytes_copied(folder: Path) -> None:
+    swapped(folder, a_run().with_turn("warm", "again", restored_bytes=0))
+
+
+@fixture("CG308", "CG301")
+def tokens_unaccounted(folder: Path) -> None:
+    swapped(folder, a_run().with_turn("warm", "again", prefilled=1))
+
+
+@fixture("CG308", "CG301")
+def nobody_looked(folder: Path) -> None:
+    swapped(folder, a_run().without_point("warm", "again", Phase.RESTORED))
+
+
+@fixture("CG309", "CG301")
+def control_not_seen(folder: Path) -> None:
+    run = a_run()
+    cold = {one.phase: one for one in run.observations if isinstance(one, Point) and (one.arm, one.rep) == ("cold", 0)}
+    blind = [
+        replace(one, root=cold[one.phase].root, logits=cold[one.phase].logits, tokens=cold[one.phase].tokens)
+        if isinstance(one, Point) and one.arm == "other"
+        else one
+        for one in run.observations
+    ]
+    swapped(folder, replace(run, observations=tuple(blind)))
+
+
+@fixture("CG309", "CG301")
+def control_missing(folder: Path) -> None:
+    def change(body: Body) -> None:
+        cell = body["cells"][0]
+        cell["checks"] = [check for check in cell["checks"] if not check["code"].startswith("CTRL.")]
+
+    edited(folder, change)
