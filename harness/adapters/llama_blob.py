@@ -216,10 +216,7 @@ def _rows(reader: _Reader, shape: Shape, cache: int, positions: Sequence[int], f
     for kind, layer in itertools.product("kv", range(layers)):
         element_type = reader.typed()
         turned = kind == "v" and transposed == 1
-        if turned:
-            row_bytes = reader.take("I") * reader.take("I")
-        else:
-            row_bytes = reader.take("Q")
+        row_bytes = reader.take("I") * reader.take("I") if turned else reader.take("Q")
         if not row_bytes or row_bytes % _BLOCKS[element_type][0]:
             raise BlobError(f"found rows of {row_bytes} bytes of {element_type}")
         found.pieces.append(

@@ -126,7 +126,10 @@ def fitting_layout(raw: bytes) -> str:
     fits = [
         name
         for name, layout in LAYOUTS.items()
-        if all(struct.unpack_from(f"<{layout[field][1]}", raw, layout[field][0])[0] == DEFAULTS[field] for field in DEFAULTS)
+        if all(
+            struct.unpack_from(f"<{layout[field][1]}", raw, layout[field][0])[0] == DEFAULTS[field]
+            for field in DEFAULTS
+        )
     ]
     if len(fits) != 1:
         raise RefusedError(

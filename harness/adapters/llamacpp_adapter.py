@@ -309,7 +309,9 @@ class LlamaCppEngine:
         try:
             shape = shape_of(blob, caches=caches, recurrent=self.model.recurrent or self.model.hybrid)
         except BlobError as error:
-            raise RefusedError(RefusalCode.UNSUPPORTED, f"this build writes its state in an unknown way: {error}") from error
+            raise RefusedError(
+                RefusalCode.UNSUPPORTED, f"this build writes its state in an unknown way: {error}"
+            ) from error
         return shape, parse(blob, shape)
 
 
@@ -428,7 +430,9 @@ class LlamaCppSession:
         as_file = self.engine.options["image"] == "file"
         image = self._file() if as_file else packed(self._saved(), self.engine.model.digest, guard=self._guarded)
         if len(image) > capacity:
-            raise RefusedError(RefusalCode.SHORT_BUFFER, f"the image has {len(image)} bytes; there is room for {capacity}")
+            raise RefusedError(
+                RefusalCode.SHORT_BUFFER, f"the image has {len(image)} bytes; there is room for {capacity}"
+            )
         return image
 
     def import_image(self, data: Buffer) -> Begun:
@@ -595,9 +599,13 @@ def _checked(options: Options) -> None:
     """Refuse values that no build takes."""
     for name, allowed in (("kv", KV), ("image", IMAGES), ("k_type", tuple(NUMBERS)), ("v_type", tuple(NUMBERS))):
         if options[name] not in allowed:
-            raise RefusedError(RefusalCode.UNSUPPORTED, f"{name} is {options[name]!r}; allowed are {', '.join(allowed)}")
+            raise RefusedError(
+                RefusalCode.UNSUPPORTED, f"{name} is {options[name]!r}; allowed are {', '.join(allowed)}"
+            )
     if options["device"] != "cpu" or options["preset"] not in ("tiny", SMOL):
-        raise RefusedError(RefusalCode.UNSUPPORTED, f"preset is {options['preset']!r}; allowed are tiny and {SMOL}, on cpu")
+        raise RefusedError(
+            RefusalCode.UNSUPPORTED, f"preset is {options['preset']!r}; allowed are tiny and {SMOL}, on cpu"
+        )
     if options["arch"] not in ARCHITECTURES:
         raise RefusedError(RefusalCode.UNSUPPORTED, f"arch is {options['arch']!r}; allowed are {sorted(ARCHITECTURES)}")
 

@@ -114,7 +114,7 @@ def _head(writer: object, arch: str, recipe: Recipe) -> None:
     writer.add_token_types([2, 3, 3, *[6] * len(bytes_), *[1] * len(words)])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
-    writer.add_add_bos_token(False)
+    writer.add_bool("tokenizer.ggml.add_bos_token", val=False)
 
 
 def _uniform(count: int, stream: int) -> Floats:

@@ -1,0 +1,133 @@
+"""llama.cpp in process, where its package is installed: every obligation, the smallest scenario, its own refusals."""
+
+from __future__ import annotations
+
+import struct
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from harness import cli
+from harness.adapters.llama_library import DEFAULTS, LAYOUTS, fitting_layout
+from harness.engines.conformance import conform
+from harness.engines.host import EngineHost, HostOptions
+from harness.engines.obligations import OBLIGATIONS
+from harness.engines.process import Limits
+from harness.errors import EngineCrashedError, RefusedError
+from harness.model.target import Target
+from harness.model.values import Outcome
+
+MISSING = [name for name in ("xllamacpp", "gguf", "cffi") if find_spec(name) is None]
+INSTALLED = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (extra llamacpp)")
+SCENARIO = Path(__file__).parents[2] / "scenarios" / "A" / "A61-image-goes-on.yaml"
+IDS = list(range(8, 108))
+
+
+def target(**options: str | int | bool) -> Target:
+    return Target(name="llamacpp", adapter="llamacpp", device="cpu", options={"preset": "tiny", **options})
+
+
+def host(folder: Path, **options: str | int | bool) -> EngineHost:
+    return EngineHost(target(**options), folder, HostOptions(limits=Limits(call_s=120)))
+
+
+def defaults(layout: str, **changed: float) -> bytes:
+    raw = bytearray(512)
+    for name, value in {**DEFAULTS, **changed}.items():
+        offset, kind = LAYOUTS[layout][name]
+        struct.pack_into(f"<{kind}", raw, offset, value)
+    return bytes(raw)
+
+
+@pytest.mark.parametrize("name", sorted(LAYOUTS))
+def test_a_layout_is_known_by_its_defaults(name: str) -> None:
+    assert fitting_layout(defaults(name)) == name
+
+
+@pytest.mark.parametrize("changed", [{"n_ctx": 513}, {"offload_kqv": False}, {"type_v": 0}, {"cb_eval": 1}])
+def test_a_layout_with_any_other_default_is_refused(changed: dict[str, float]) -> None:
+    with pytest.raises(RefusedError, match="no layout"):
+        fitting_layout(defaults("b11549", **changed))
+
+
+@INSTALLED
+@pytest.mark.parametrize("arch", ["attention", "hybrid", "recurrent", "sliding", "lfm2"])
+def test_every_obligation_is_met(arch: str, tmp_path: Path) -> None:
+    with host(tmp_path, arch=arch) as opened:
+        found = conform(opened, OBLIGATIONS)
+
+    assert [(one.obligation, one.reason) for one in found if one.outcome is not Outcome.PASS] == []
+    assert len(found) == len(OBLIGATIONS)
+
+
+@INSTALLED
+@pytest.mark.parametrize(("kv", "flash"), [("split", False), ("unified", True)])
+def test_sessions_that_share_a_context_meet_them_too(kv: str, flash: bool, tmp_path: Path) -> None:
+    with host(tmp_path, kv=kv, flash_attn=flash, k_type="q8_0" if flash else "f16") as opened:
+        found = conform(opened, OBLIGATIONS)
+
+    assert [(one.obligation, one.reason) for one in found if one.outcome is not Outcome.PASS] == []
+
+
+@INSTALLED
+def test_the_smallest_scenario_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = cli.main(["run", str(SCENARIO), "--target", "llamacpp", "--quiet", "--out", str(tmp_path)])
+
+    assert code == 0, capsys.readouterr()
+
+
+@INSTALLED
+def test_a_state_that_llama_refuses_is_a_refusal_with_the_reason_of_its_log(tmp_path: Path) -> None:
+    with host(tmp_path) as opened:
+        wide = opened.open_engine({"k_type": "f32"})
+        one = wide.open_session({})
+        one.begin(IDS, cache=False)
+        one.prefill(len(IDS))
+        image = one.export_image().value
+        narrow = opened.open_engine({"k_type": "f16"})
+        with pytest.raises(RefusedError) as caught:
+            narrow.open_session({}).import_image(image)
+
+    assert caught.value.code == "kv_mode"
+    assert "mismatched key type" in caught.value.message
+
+
+@INSTALLED
+def test_a_cut_sequence_file_ends_the_process_and_the_harness_says_how(tmp_path: Path) -> None:
+    with host(tmp_path, image="file") as opened:
+        session = opened.open_engine({}).open_session({})
+        session.begin(IDS, cache=False)
+        session.prefill(len(IDS))
+        image = session.export_image().value
+        with pytest.raises(EngineCrashedError) as caught:
+            session.import_image(image[: len(image) * 9 // 10])
+
+    assert caught.value.status == -6
+
+
+@INSTALLED
+@pytest.mark.parametrize(
+    "options",
+    [{"nothing": 1}, {"arch": "moe"}, {"k_type": "f8"}, {"kv": "some"}, {"v_type": "q8_0"}, {"model": "none"}],
+)
+def test_an_option_that_cannot_be_is_refused(options: dict[str, str | int], tmp_path: Path) -> None:
+    with host(tmp_path) as opened:
+        opened.ensure()
+        with pytest.raises(RefusedError) as caught:
+            opened.open_engine(options)
+
+    assert caught.value.code == "unsupported"
+
+
+@INSTALLED
+def test_the_tiny_models_are_the_same_bytes_each_time(tmp_path: Path) -> None:
+    from harness.adapters import tiny_gguf
+
+    for arch in tiny_gguf.ARCHITECTURES:
+        for name in ("one", "two"):
+            tiny_gguf.write(arch, tmp_path / name, seed=3)
+        tiny_gguf.write(arch, tmp_path / "other", seed=4)
+        one, two, other = ((tmp_path / name).read_bytes() for name in ("one", "two", "other"))
+        assert one == two
+        assert one != other
