@@ -136,6 +136,7 @@ class TorchAdapterEngine:
         held = {
             "pinned": sum(bool(entry["children"]) for entry in entries),
             "roots": sum(not entry["parent"] for entry in entries),
+            "handle_bytes": self._engine.handle_bytes,
         }
         return entries, {**self._engine.cache.counters(), **held}
 
@@ -159,10 +160,10 @@ class TorchAdapterEngine:
         if set(budget) - {"bytes", "entries"} or min(budget.values(), default=0) < 0:
             raise RefusedError(RefusalCode.UNSUPPORTED, f"found the budget {dict(budget)}; known are bytes and entries")
         cache = self._engine.cache
-        cache.byte_budget = budget.get("bytes", cache.byte_budget)
-        cache.entry_budget = budget.get("entries", cache.entry_budget)
-        while self._over_budget() and cache.evict_lru() is not None:
-            pass
+        cache.resize(
+            byte_budget=budget.get("bytes", cache.byte_budget),
+            entry_budget=budget.get("entries", cache.entry_budget),
+        )
 
     def corrupt_handle(self, handle: str, part: str, byte: int, mask: int) -> None:
         """Flip bits of a part inside an explicit snapshot."""
@@ -229,13 +230,6 @@ class TorchAdapterEngine:
             variant.cache, variant.snapshotter = self._engine.cache, self._engine.snapshotter
             self._variants[key] = variant
         return self._variants[key]
-
-    def _over_budget(self) -> bool:
-        held = self._engine.cache.counters()
-        return (
-            held["stored_bytes"] + held["pending_bytes"] > held["byte_budget"]
-            or held["entries"] + held["pending_entries"] > held["entry_budget"]
-        )
 
 
 class CopiedBytes:

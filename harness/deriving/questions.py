@@ -20,6 +20,7 @@ _UNITS: Final = {
     CheckKind.FOOTPRINT: "ppm",
     CheckKind.ENTRIES: "entries",
     CheckKind.COUNTER: "count",
+    CheckKind.BALANCE: "bytes",
     CheckKind.SAME_IMAGE: "bytes",
 }
 
@@ -49,6 +50,9 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
         unit=_ref(fields, "unit"),
         whole=tuple(_parsed(element) for element in _list(fields, "whole")),
         counter=fields.optional_text("name", ""),
+        terms=tuple(element.text() for element in _list(fields, "of")),
+        sum_is=tuple(element.text() for element in _list(fields, "is")),
+        within=tuple(element.text() for element in _list(fields, "within")),
         codes=tuple(element.text() for element in _list(fields, "codes")),
         reason=fields.optional_text("reason", ""),
         part=fields.optional_text("part", ""),

@@ -22,6 +22,7 @@ _OF_STORES: Final = (
     CheckKind.FOOTPRINT,
     CheckKind.ENTRIES,
     CheckKind.COUNTER,
+    CheckKind.BALANCE,
 )
 
 

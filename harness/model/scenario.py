@@ -224,6 +224,8 @@ class CheckKind(StrEnum):
     """The step was refused with one of these codes."""
     COUNTER = "counter"
     """A counter of the store equals, or stays within, a limit."""
+    BALANCE = "balance"
+    """Two sums of counters are equal, or one stays within the other."""
     SEEN = "seen"
     """A control: candidate differs from reference, at the named part first."""
     REPEATABLE = "repeatable"
@@ -256,6 +258,12 @@ class CheckSpec:
     whole: Sequence[PointRef] = ()
     """``footprint``: reference steps whose boundaries would each be copied whole; one may be named several times."""
     counter: str = ""
+    terms: Sequence[str] = ()
+    """``balance``: the counters whose sum is asked about."""
+    sum_is: Sequence[str] = ()
+    """``balance``: those whose sum it must equal."""
+    within: Sequence[str] = ()
+    """``balance``: those whose sum it must not exceed."""
     codes: Sequence[str] = ()
     reason: str = ""
     """``ended``: ``length``, ``stop``, ``cancel`` or ``error``."""

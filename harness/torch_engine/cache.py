@@ -4,8 +4,11 @@ Rules:
 
 1. a capture is pending and invisible until its turn commits; an abandoned turn leaves nothing;
 2. a snapshot with children, published or pending, is pinned; only leaves are evicted, oldest first;
-3. stored plus pending bytes and entries never exceed the budgets; 0 in either means no capture;
-4. a capture that cannot be had is skipped and counted, never an error, and leaves no pin behind.
+3. stored, pending and promised bytes and entries never exceed the budgets, nor do the bytes with the spares
+   (displaced memory that is kept to be used again); 0 in either means no capture, and nothing is held;
+4. a capture that cannot be had is skipped and counted, never an error, and leaves no pin behind;
+5. what is protected, and what an open turn was restored from, is never evicted for a capture: without another
+   victim the capture is skipped. `release` and `evict_lru` take the latter, of deltas, where nothing else is left.
 
 The cache knows layouts and snapshots, not models. Every number it reports is counted where the
 thing happens or summed over what is really held.
@@ -13,7 +16,7 @@ thing happens or summed over what is really held.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from harness.torch_engine.cache_types import COUNTERS, CachePlan, Entry, Restorable, Turn
 from harness.torch_engine.cache_whole import CacheWhole
@@ -207,6 +210,7 @@ class SessionCache(CacheWhole):
         refused = self.make_room_above(turn, above, need) if self.whole else self.make_room(need)
         if refused is not None:
             return refused
+        self.trim(need, wanted=need - len(meta))
         try:
             snapshot = self.snapshotter.capture(layout, meta, starts)
         except MemoryError:
@@ -229,11 +233,16 @@ class SessionCache(CacheWhole):
         if need > self.byte_budget:
             return "exceeds_budget"
         while not self._fits(need):
-            if self.evict_lru() is None:
+            if self.make_way() is None:
                 return "budget"
-        while (room := self.guard.room(need)) is Room.SHORT and self.evict_lru() is not None:
+        while (room := self.guard.room(need)) is Room.SHORT and (self._drop_spare() or self.make_way() is not None):
             continue
         return None if room is Room.ENOUGH else room.value
+
+    def trim(self, need: int = 0, wanted: int = -1) -> None:
+        """Let spares go that would not fit beside what is held and ``need`` more bytes; see `Arenas.trim`."""
+        room = self.byte_budget - self.stored_bytes - self.pending_bytes - self.deferred_bytes - need
+        self.snapshotter.arenas.trim(room if self.enabled else -1, wanted)
 
     def _fits(self, need: int, entries: int = 1) -> bool:
         held = self.stored_bytes + self.pending_bytes + self.deferred_bytes + need
@@ -252,10 +261,12 @@ class SessionCache(CacheWhole):
             del turn.pending[key]
             if not self.admissible(entry):
                 self._unlink(turn, entry)
+                self.retire(entry.snapshot)
                 self._counts["refused"] += 1
             elif key in self._published:
                 self._published[key].children += entry.children
                 self._unlink(turn, entry)
+                self.retire(entry.snapshot)
                 self._counts["duplicates"] += 1
             else:
                 self._published[key] = entry
@@ -272,19 +283,28 @@ class SessionCache(CacheWhole):
         """Drop what is pending, deepest first, with its parent links; the number dropped."""
         dropped, turn.source, turn.deferring = 0, None, None
         for key in sorted(turn.pending, key=lambda key: -key.boundary):
-            self._unlink(turn, turn.pending.pop(key))
+            entry = turn.pending.pop(key)
+            self._unlink(turn, entry)
+            self.retire(entry.snapshot)
             dropped += 1
         self._counts["abandoned"] += dropped
         return dropped
 
     def evict_lru(self) -> CacheKey | None:
-        """Drop the oldest published entry without children; its key, or None if there is none."""
-        victim = self.victim()
+        """Drop the oldest leaf that may go, an open turn's source only if there is no other; its key, or None."""
+        return self.make_way() or (None if self.whole else self._evict(self._oldest_leaf(())))
+
+    def make_way(self) -> CacheKey | None:
+        """Drop what `victim` says, for a capture; its key, or None if there is none."""
+        return self._evict(self.victim())
+
+    def _evict(self, victim: Entry | None) -> CacheKey | None:
         if victim is None:
             return None
         self.demote(victim)
         del self._published[victim.key]
         self._unlink(None, victim)
+        self.retire(victim.snapshot)
         self._evicted[victim.key] = None
         while len(self._evicted) > EVICTED_KEYS_KEPT:
             del self._evicted[next(iter(self._evicted))]
@@ -293,10 +313,15 @@ class SessionCache(CacheWhole):
         return victim.key
 
     def victim(self) -> Entry | None:
-        """The entry that `evict_lru` would drop: the oldest leaf that is not protected."""
+        """The entry that goes for a capture: the oldest leaf, neither protected nor an open turn's source."""
         if self.whole:
             return self.whole_victim()
-        leaves = (e for e in self._published.values() if e.children == 0 and e.key not in self._protected)
+        return self._oldest_leaf(self.sources())
+
+    def _oldest_leaf(self, kept: Collection[CacheKey]) -> Entry | None:
+        """The oldest entry without children that is neither protected nor to be kept."""
+        entries = self._published.values()
+        leaves = (e for e in entries if e.children == 0 and not self.protects(e.key) and e.key not in kept)
         return min(leaves, key=lambda entry: entry.stamp, default=None)
 
     def clear(self) -> None:
@@ -308,6 +333,7 @@ class SessionCache(CacheWhole):
             turn.deferring = turn.deferred = None
         self._counts["cleared"] += len(self._published)
         self._published.clear()
+        self.snapshotter.arenas.trim(-1)
 
     def resize(self, *, byte_budget: int, entry_budget: int) -> int:
         """Change both budgets and evict leaves until the published entries fit; the number evicted.
@@ -323,6 +349,7 @@ class SessionCache(CacheWhole):
         evicted = 0
         while not self._fits(0, entries=0) and self.evict_lru() is not None:
             evicted += 1
+        self.trim()
         return evicted
 
     def put(self, key: CacheKey, parent: CacheKey | None, snapshot: Snapshot) -> str:
@@ -350,12 +377,14 @@ class SessionCache(CacheWhole):
                 above.children -= 1
             return refused
         self._published[key] = Entry(key=key, snapshot=snapshot, parent=parent, stamp=self._tick())
+        self.snapshotter.arenas.hold(snapshot.arena, snapshot.nbytes)
+        self.trim()
         self._evicted.pop(key, None)
         self._counts["published"] += 1
         return "published"
 
     def release(self, need: int) -> int:
-        """Give memory back: oldest leaves first, then pending captures, deepest first.
+        """Give memory back: spares, oldest leaves, pending captures from the deepest on; at last open turns' sources.
 
         Args:
             need: bytes wanted.
@@ -363,11 +392,20 @@ class SessionCache(CacheWhole):
         Returns:
             Bytes given back, less than ``need`` if there was no more to give.
         """
-        before = self.stored_bytes + self.pending_bytes
-        freed = 0
-        while freed < need and (self.evict_lru() is not None or self._drop_deepest_pending()):
-            freed = before - self.stored_bytes - self.pending_bytes
+        before, freed = self._in_memory(), 0
+        while freed < need and self._drop_spare():
+            freed = before - self._in_memory()
+        while freed < need and self._give_one():
+            self.snapshotter.arenas.trim(-1)
+            freed = before - self._in_memory()
         return freed
+
+    def _in_memory(self) -> int:
+        return self.stored_bytes + self.pending_bytes + self.spare_bytes
+
+    def _give_one(self) -> bool:
+        """One step of `release`; whether there was one."""
+        return self.make_way() is not None or self._drop_deepest_pending() or self.evict_lru() is not None
 
     def _drop_deepest_pending(self) -> bool:
         """Drop one pending capture without children; whether there was one."""
@@ -377,6 +415,7 @@ class SessionCache(CacheWhole):
         entry, turn = max(leaves, key=lambda pair: pair[0].key.boundary)
         del turn.pending[entry.key]
         self._unlink(turn, entry)
+        self.retire(entry.snapshot)
         self._counts["abandoned"] += 1
         return True
 
@@ -391,4 +430,4 @@ class SessionCache(CacheWhole):
             "byte_budget": self.byte_budget,
             "entry_budget": self.entry_budget,
         }
-        return zero | dict(self._counts) | now | self.whole_counters() | self.disk_counters()
+        return zero | dict(self._counts) | now | self.memory_counters() | self.whole_counters() | self.disk_counters()

@@ -12,11 +12,13 @@ from harness.torch_engine.cache_types import Deferred, Entry, Turn
 from harness.torch_engine.damage import damaged
 from harness.torch_engine.errors import MissingError
 from harness.torch_engine.keys import CacheKey, Schedule, Tokens, prefix_fingerprints
-from harness.torch_engine.snapshot import corrupted
+from harness.torch_engine.snapshot import Snapshot, Snapshotter, corrupted
 
 
 class CacheShelf:
     """Entries, turns, ages and counts."""
+
+    snapshotter: Snapshotter
 
     def __init__(self) -> None:
         self._published: dict[CacheKey, Entry] = {}
@@ -103,6 +105,30 @@ class CacheShelf:
     def deferred_bytes(self) -> int:
         """Bytes promised to deferred saves of all turns."""
         return sum(promise.nbytes for promise in self._promises())
+
+    @property
+    def spare_bytes(self) -> int:
+        """Bytes of displaced links that are kept to be used again."""
+        return self.snapshotter.arenas.spare_bytes
+
+    def retire(self, snapshot: Snapshot) -> None:
+        """A link was displaced: its memory comes back."""
+        self.snapshotter.arenas.give_back(snapshot.arena)
+
+    def sources(self, *, other_than: Turn | None = None) -> set[CacheKey]:
+        """Keys that open turns were restored from."""
+        return {turn.source for turn in self._turns if turn.source is not None and turn is not other_than}
+
+    def memory_counters(self) -> dict[str, int]:
+        """What is allocated, as measured, and what of it is neither published nor pending."""
+        arenas = self.snapshotter.arenas
+        return {
+            "allocated_bytes": arenas.allocated,
+            "peak_bytes": arenas.peak,
+            "spare_bytes": arenas.spare_bytes,
+            "reused": arenas.reused,
+            "kept_bytes": sum(turn.kept() for turn in self._turns),
+        }
 
     def _promises(self) -> list[Deferred]:
         return [d for turn in self._turns for d in (turn.deferring, turn.deferred) if d is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -87,6 +88,8 @@ class Turn:
     """The deferred save of the open turn."""
     deferred: Deferred | None = None
     """That of an earlier turn which the session has not left."""
+    kept: Callable[[], int] = lambda: 0
+    """Bytes that the session keeps beside the cache, to go back to its resident prefix."""
 
 
 COUNTERS = (

@@ -4,7 +4,8 @@ Rules, besides those of the cache:
 
 1. a snapshot holds all rows and has no parent;
 2. it is kept beside what is there if both fit; else it replaces strict ancestors of itself, the shallowest
-   first and the one that its turn was restored from last, and nothing else;
+   first and the one that its turn was restored from last; no bytes are taken from any other. Where only a
+   place is missing, the entry budget, the oldest leaf goes;
 3. what an open turn was restored from, and what is protected, is never evicted for anything else; no victim
    means that a capture is refused;
 4. a deferred save counts as if it had been copied; it is copied when its session leaves it.
@@ -19,7 +20,7 @@ from harness.torch_engine.cache_disk import CacheDisk
 from harness.torch_engine.cache_types import Deferred, Entry, Turn
 from harness.torch_engine.keys import CacheKey, Tokens
 from harness.torch_engine.memory_guard import MemoryGuard, Room, out_of_memory
-from harness.torch_engine.snapshot import Snapshot, Snapshotter
+from harness.torch_engine.snapshot import Snapshot
 from harness.torch_engine.state import StateLayout
 
 
@@ -37,13 +38,20 @@ class CacheWhole(CacheDisk):
 
     byte_budget: int
     guard: MemoryGuard
-    snapshotter: Snapshotter
     whole: bool = False
     """Whether the policy holds; deltas are stored if not."""
 
     def _fits(self, need: int, entries: int = 1) -> bool:
         """Whether so many more bytes and entries may be held; see `SessionCache`."""
         raise NotImplementedError
+
+    def make_way(self) -> CacheKey | None:
+        """Drop one entry for a capture; see `SessionCache`."""
+        raise NotImplementedError
+
+    def _drop_spare(self) -> bool:
+        """Let one spare go; whether there was one."""
+        return self.snapshotter.arenas.drop_one()
 
     def above(self, turn: Turn, prompt: Tokens, boundary: int) -> list[CacheKey]:
         """Keys of all cuts of a prompt below a boundary, under this policy; else none."""
@@ -66,9 +74,12 @@ class CacheWhole(CacheDisk):
             return "exceeds_budget"
         old = self.replaceable(turn, ancestors)
         enough = next((n for n in range(len(old) + 1) if self._fits_without(need, old[:n])), None)
+        while enough is None and self._fits(need, entries=0) and self.make_way() is not None:
+            enough = 0 if self._fits(need) else None  # bytes are there, a place is not
         if enough is None:
             return "budget"
-        room = self.guard.room(need - _bytes(old[:enough]))
+        while (room := self.guard.room(need - _bytes(old[:enough]))) is Room.SHORT and self._drop_spare():
+            continue
         if room is not Room.ENOUGH:
             return str(room.value)
         for item in old[:enough]:
@@ -92,14 +103,11 @@ class CacheWhole(CacheDisk):
         if item.turn is None:
             self.demote(item.entry)
         del (self._published if item.turn is None else item.turn.pending)[item.entry.key]
+        self.retire(item.entry.snapshot)
         self.count({"replaced": 1, "replaced_bytes": item.entry.snapshot.nbytes})
 
     def _fits_without(self, need: int, gone: Sequence[Replaceable]) -> bool:
         return self._fits(need - _bytes(gone), 1 - len(gone))
-
-    def sources(self, *, other_than: Turn | None = None) -> set[CacheKey]:
-        """Keys that open turns were restored from."""
-        return {turn.source for turn in self._turns if turn.source is not None and turn is not other_than}
 
     def whole_victim(self) -> Entry | None:
         """What an eviction takes: the oldest entry that is no other's ancestor, else the shallowest one.

@@ -48,6 +48,12 @@ class Continuation:
         """The prefix that can be gone back to."""
         self.pending: Resident | None = None
         """The one of the turn that is open."""
+        session.turn.kept = self.kept_bytes
+
+    def kept_bytes(self) -> int:
+        """Bytes of the copies that are kept to go back to a resident prefix."""
+        pending = None if self.pending is self.resident else self.pending
+        return sum(one.fixed.nbytes for one in (self.resident, pending) if one is not None)
 
     def drop(self) -> None:
         """The live state is about to be reset, or was replaced: nothing can be continued."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from harness.torch_engine.arenas import Arenas
 from harness.torch_engine.errors import LayoutError, MissingError
 from harness.torch_engine.state import StateLayout, bytes_view, flip_bits
 
@@ -149,7 +150,11 @@ def aligned(size: int) -> int:
 
 
 class Snapshotter:
-    """Takes snapshots and puts them back. Stateless; every step is a method to override."""
+    """Takes snapshots and puts them back; every step is a method to override. Its only state is its memory."""
+
+    def __init__(self) -> None:
+        self.arenas = Arenas()
+        """Memory of links that were taken here, and of those that were told to it."""
 
     def starts(self, layout: StateLayout, parent: Snapshot | None) -> tuple[int, ...]:
         """First row to copy of each stream: the parent's end, or 0."""
@@ -181,6 +186,7 @@ class Snapshotter:
         fixed, segments = self.pieces(layout, starts)
         arena = self.allocate(self._arena_bytes(fixed, segments), self.device(layout))
         snapshot = Snapshot(fixed=fixed, segments=segments, meta=meta, arena=arena)
+        self.arenas.hold(arena, arena.numel() + len(meta))
         pairs = self.fixed_pairs(snapshot, layout) + self.row_pairs(snapshot, layout)
         self.copy([(stored, live) for live, stored in pairs])
         return snapshot
@@ -289,7 +295,7 @@ class Snapshotter:
 
     def allocate(self, size: int, device: torch.device) -> Tensor:
         """Memory for one arena: (size,) u8, contents undefined."""
-        return torch.empty(size, dtype=torch.uint8, device=device)
+        return self.arenas.take(size, device)
 
     def copy(self, pairs: Sequence[Pair]) -> None:
         """Copy source to destination for all (destination, source) pairs, in few launches."""

@@ -503,9 +503,13 @@ def test_memory_is_released_when_an_entry_leaves(leave: Callable[[SessionCache, 
     arena = weakref.ref(cache._published[cache.key(turn, A, STRIDE)].snapshot.arena)
 
     leave(cache, turn)
+    counted = cache.counters()
+    assert counted["spare_bytes"] == (0 if arena() is None else counted["allocated_bytes"])
+    cache.release(1)
     gc.collect()
 
     assert arena() is None
+    assert cache.counters()["allocated_bytes"] == 0
     assert cache.stored_bytes == 0
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from harness.deriving.checks import (
+    balance,
     cached,
     counter,
     ended,
@@ -40,6 +41,7 @@ CHECKS: Final[Mapping[CheckKind, Check]] = {
     CheckKind.ENTRIES: entries.check,
     CheckKind.REFUSED: refused.check,
     CheckKind.COUNTER: counter.check,
+    CheckKind.BALANCE: balance.check,
     CheckKind.SEEN: seen.check,
     CheckKind.REPEATABLE: repeatable.check,
     CheckKind.INVENTORY: inventory.check,

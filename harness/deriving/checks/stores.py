@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.deriving.view import CellView
 from harness.model.evidence import Facts, StoreView
@@ -37,6 +37,12 @@ def bytes_agree(store: StoreView) -> bool:
     """Tell whether the bytes of the listing sum up to the counter."""
     published = _sum(held(store))
     return bytes_held(store) in (published, _sum(store.entries))
+
+
+def listed(store: StoreView) -> Mapping[str, int]:
+    """Return the sums of the listing under names of their own."""
+    published = _sum(held(store))
+    return {"listed_bytes": published, "listed_pending_bytes": _sum(store.entries) - published}
 
 
 def _sum(entries: Sequence[Facts]) -> int:
