@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from harness.torch_engine.cache_types import COUNTERS, CachePlan, Entry, Restorable, Turn
+from harness.torch_engine.cache_types import COUNTERS, CachePlan, Entry, Restorable, Spans, Turn, spans_below
 from harness.torch_engine.cache_whole import CacheWhole
 from harness.torch_engine.errors import MissingError, OptionError, SessionStateError, TorchEngineError
 from harness.torch_engine.keys import CacheKey, Tokens
@@ -85,7 +85,7 @@ class SessionCache(CacheWhole):
         if len(prompt) < 2:
             return CachePlan(boundary=0, key=None, reason="too_short")
         cuts = self.boundaries(turn, prompt, 0, len(prompt) - 1)
-        keys = self.keys(turn, prompt, cuts)[::-1]
+        keys = self.offered(turn, prompt, cuts)
         for key in keys:
             if self.visible(key) or self.on_disk(key):
                 return CachePlan(boundary=key.boundary, key=key, reason="hit")
@@ -197,9 +197,20 @@ class SessionCache(CacheWhole):
         cuts = self.boundaries(turn, prompt, 0, boundary - 1)
         for key in reversed(self.keys(turn, prompt, cuts)):
             entry = self._published.get(key) or turn.pending.get(key)
-            if entry is not None and self.snapshotter.lines_up(entry.snapshot, layout):
+            if entry is None or not self.descends(turn.spans, entry):
+                continue
+            if self.snapshotter.lines_up(entry.snapshot, layout):
                 return entry
         return None
+
+    def descends(self, spans: Spans, entry: Entry) -> bool:
+        """Whether an entry was made the way in which a state with these spans was made up to there."""
+        return entry.spans == spans_below(spans, entry.key.boundary)
+
+    def lineage(self, key: CacheKey) -> Spans:
+        """The spans of a published entry; see `Turn.spans`."""
+        entry = self._published.get(key)
+        return () if entry is None else entry.spans
 
     def _store(
         self, turn: Turn, key: CacheKey, parent: Entry | None, layout: StateLayout, meta: bytes, above: list[CacheKey]
@@ -225,6 +236,7 @@ class SessionCache(CacheWhole):
             parent=parent.key if parent else None,
             stamp=self._tick(),
             ancestors=frozenset(above),
+            spans=spans_below(turn.spans, key.boundary),
         )
         return "captured"
 
@@ -276,8 +288,9 @@ class SessionCache(CacheWhole):
         return published
 
     def admissible(self, entry: Entry) -> bool:
-        """Whether a pending entry may be published: its parent must be."""
-        return entry.parent is None or entry.parent in self._published
+        """Whether a pending entry may be published: its parent must be, and must have been made the same way."""
+        parent = None if entry.parent is None else self._published.get(entry.parent)
+        return entry.parent is None or (parent is not None and self.descends(entry.spans, parent))
 
     def abandon(self, turn: Turn) -> int:
         """Drop what is pending, deepest first, with its parent links; the number dropped."""

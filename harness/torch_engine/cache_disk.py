@@ -35,8 +35,8 @@ class CacheDisk(CacheShelf):
         return self.tier is not None and self.tier.offers(key, self._published.keys())
 
     def demote(self, entry: Entry) -> None:
-        """Write a link that is about to leave memory."""
-        if self.tier is None:
+        """Write a link that is about to leave memory, but for one of a live turn: files do not say how it was made."""
+        if self.tier is None or entry.spans:
             return
         try:
             stored = self.tier.write(entry)

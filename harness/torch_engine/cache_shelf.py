@@ -31,9 +31,15 @@ class CacheShelf:
         """Add to the counters what sessions did."""
         self._counts.update(happened)
 
-    def open_turn(self, domain: bytes, schedule: Schedule) -> Turn:
-        """Register a session; its pending captures are its own."""
-        turn = Turn(domain=domain, schedule=schedule)
+    def open_turn(self, domain: bytes, schedule: Schedule, apart: bytes | None = None) -> Turn:
+        """Register a session; its pending captures are its own.
+
+        Args:
+            domain: of its captures.
+            schedule: its cuts.
+            apart: the domain of captures that descend from a live turn, if it takes such.
+        """
+        turn = Turn(domain=domain, schedule=schedule, apart=apart)
         self._turns.append(turn)
         return turn
 
@@ -42,12 +48,20 @@ class CacheShelf:
         return self.keys(turn, prompt, (boundary,))[0]
 
     def keys(self, turn: Turn, prompt: Tokens, boundaries: Sequence[int]) -> list[CacheKey]:
-        """The keys of ascending boundaries of a prompt, in one pass over its tokens."""
+        """The keys of ascending boundaries of a prompt as the turn's state stands, in one pass over its tokens."""
         fingerprints = self.fingerprints(prompt, boundaries)
         return [
-            CacheKey(domain=turn.domain, boundary=boundary, fingerprint=fingerprint)
+            CacheKey(domain=turn.domain_at(boundary), boundary=boundary, fingerprint=fingerprint)
             for boundary, fingerprint in zip(boundaries, fingerprints, strict=True)
         ]
+
+    def offered(self, turn: Turn, prompt: Tokens, boundaries: Sequence[int]) -> list[CacheKey]:
+        """The keys that may serve a prompt, deepest first; of one boundary that of a cold run before one apart."""
+        found: list[CacheKey] = []
+        for boundary, fingerprint in zip(boundaries, self.fingerprints(prompt, boundaries), strict=True):
+            domains = (turn.domain,) if turn.apart is None else (turn.apart, turn.domain)
+            found += [CacheKey(domain=domain, boundary=boundary, fingerprint=fingerprint) for domain in domains]
+        return found[::-1]
 
     def fingerprints(self, prompt: Tokens, boundaries: Sequence[int]) -> list[int]:
         """u64 of each prefix; see `keys.prefix_fingerprints`."""

@@ -26,6 +26,16 @@ class Restorable(Protocol):
         """Take over lengths and counters after the bytes have been copied."""
 
 
+Spans = tuple[tuple[int, int], ...]
+"""Positions [start, stop) that a session decoded in place of forwarding them as a prompt, ascending. A span may be
+empty: a prompt ended there and another one went on."""
+
+
+def spans_below(spans: Spans, boundary: int) -> Spans:
+    """Those that begin below a boundary."""
+    return tuple(span for span in spans if span[0] < boundary)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CachePlan:
     """What the cache can do for a prompt."""
@@ -49,6 +59,8 @@ class Entry:
     children: int = 0
     ancestors: frozenset[CacheKey] = frozenset()
     """Keys of all cuts above it, under the policy ``whole``."""
+    spans: Spans = ()
+    """Where its state was not forwarded as a prompt; see `Turn.spans`."""
 
     def row(self, *, pending: bool) -> dict[str, object]:
         """The entry as a row of `SessionCache.entries`."""
@@ -81,6 +93,10 @@ class Turn:
 
     domain: bytes
     schedule: Schedule
+    apart: bytes | None = None
+    """The domain of captures that descend from a live turn; None where there are none."""
+    spans: Spans = ()
+    """What tells the present state from that of a cold run on the same tokens; empty: nothing does."""
     pending: dict[CacheKey, Entry] = field(default_factory=dict)
     source: CacheKey | None = None
     """What the open turn was restored from."""
@@ -90,6 +106,10 @@ class Turn:
     """That of an earlier turn which the session has not left."""
     kept: Callable[[], int] = lambda: 0
     """Bytes that the session keeps beside the cache, to go back to its resident prefix."""
+
+    def domain_at(self, boundary: int) -> bytes:
+        """The domain of a capture at a boundary of the present state."""
+        return self.apart if self.apart is not None and spans_below(self.spans, boundary) else self.domain
 
 
 COUNTERS = (

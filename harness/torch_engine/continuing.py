@@ -2,7 +2,8 @@
 
 - **Live**: the prompt strictly extends all that the session has forwarded or owes, and the turn before was
   committed. Nothing is copied and nothing is forgotten; the turn continues this session, not a cold run, so
-  it captures nothing.
+  it captures nothing, unless the session's option ``live_captures`` scopes its captures apart: then they are kept
+  under a domain of their own, and rest only on entries that were made the same way.
 - **Resident**: the session still has the rows of a prefix, and a copy of what is overwritten in place was
   kept at its deepest cut. Only that copy is put back, so it works past the cache's budget.
 
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from harness.torch_engine.cache_types import Spans, spans_below
 from harness.torch_engine.errors import TorchEngineError
 from harness.torch_engine.keys import Tokens
 from harness.torch_engine.memory_guard import out_of_memory
@@ -35,6 +37,8 @@ class Resident:
     """The prefix."""
     fixed: Snapshot
     """Its fixed parts, without rows; part 0 with them."""
+    spans: Spans
+    """How its state was made; see `cache_types.Turn.spans`."""
 
 
 class Continuation:
@@ -84,7 +88,7 @@ class Continuation:
             Whether the cut has been dealt with.
         """
         s = self.session
-        if not s.options.deferred or position != self.deepest():
+        if not s.options.deferred or s.turn.spans or position != self.deepest():
             return False
         s.cache.defer(s.turn, s.prompt, position, s.layout("prefix"), s.metadata())
         return True
@@ -124,7 +128,9 @@ class Continuation:
         s = self.session
         s.abandon()
         s.settle()
-        s.arm(prompt, use_cache=False)
+        spans = (*s.turn.spans, (len(s.prompt), s.position))
+        s.arm(prompt, use_cache=s.live_captures())
+        s.turn.spans = spans
         self.live, self.pending = False, None
         s.cache.count({"live_hits": 1, "live_tokens": s.position})
         return s.position
@@ -150,6 +156,7 @@ class Continuation:
             copied = s.snapshotter.restore([resident.fixed], self.fixed_layout())
             self.clear_unsaved()
             s.finish_restore(resident.fixed.meta)
+            s.turn.spans = resident.spans
         except TorchEngineError:
             s.reset()
             raise
@@ -179,7 +186,7 @@ class Continuation:
                 s.turn.deferring = None
                 s.cache.count({"skip_allocation": 1})
             else:
-                self.pending = Resident(s.prompt[:position].copy(), fixed)
+                self.pending = Resident(s.prompt[:position].copy(), fixed, spans_below(s.turn.spans, position))
 
     def deepest(self) -> int:
         """The last cut strictly inside the prompt, 0 if there is none."""

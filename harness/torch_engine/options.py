@@ -99,6 +99,8 @@ class SessionOptions:
     """Whether `decode` leaves the forward of its last token to the next call."""
     live: bool = False
     """Whether a prompt that extends the live state continues it without a restore."""
+    live_captures: bool = False
+    """Whether such a turn captures too: apart from what cold turns capture, and only sessions with this option look."""
     resident: bool = False
     """Whether the deepest cut of the last turn can be gone back to without copying rows."""
     deferred: bool = False
@@ -126,6 +128,8 @@ class SessionOptions:
         check_chunk(self.chunk)
         if self.route not in ROUTES:
             raise UnsupportedError(f"route: expected one of {ROUTES}, found {self.route!r}")
+        if self.live_captures and not self.live:
+            raise OptionError("live_captures: expected live beside it, found it alone")
         _at_least("pin", self.pin, 0)
         _at_least("protect", self.protect, 0)
         if not 1 <= self.draft_depth <= MAX_DRAFT_DEPTH:

@@ -87,6 +87,10 @@ class TorchSession(SessionState):
         if 0 < head <= cached:
             self.cache.unprotect(self.cache.key(self.turn, self._prompt, head))
 
+    def live_captures(self) -> bool:
+        """Whether a turn that goes on from the present state captures: apart, and where its spans tell how it came."""
+        return self.options.live_captures and not self._extended
+
     def wanted(self, position: int) -> bool:
         """Whether the snapshot of a cut is to be captured, by the session's option ``keep``."""
         return self.options.keep == "all" or position == self._chosen
@@ -107,6 +111,7 @@ class TorchSession(SessionState):
     def arm(self, tokens: npt.NDArray[np.int32], *, use_cache: bool) -> None:
         """Take over a prompt (n,); its cuts are captured if ``use_cache`` and the cache can hold anything."""
         self._prompt = tokens
+        self._extended = False
         self._armed = use_cache and self.cache.enabled
 
     def boundaries(self) -> tuple[int, ...]:
@@ -174,6 +179,7 @@ class TorchSession(SessionState):
         new = self._checked(tokens)
         self._fits(len(new))
         self.settle()
+        self._extended = True
         end = self.position + len(new)
         everything = np.concatenate((self.buffers.history[: self.position].numpy(), new))
         for stop in sorted({*self.schedule.boundaries(everything, self.position, end), end}):
@@ -271,6 +277,7 @@ class TorchSession(SessionState):
         try:
             with self.transferring():
                 self.cache.restore(plan.key, self)
+            self.turn.spans = self.cache.lineage(plan.key)
         except TorchEngineError:
             self.reset()
             raise

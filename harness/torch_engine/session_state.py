@@ -61,10 +61,13 @@ class SessionState:
         token = options.turn_token if options.turns else None
         self.chat = self.new_chat(options.chat) if options.chat else None
         self.schedule = Schedule(chunk=options.chunk, turn_token=token, pin=options.pin, chat=self.chat)
-        self.turn = self.cache.open_turn(encode_domain(self.identity), self.schedule)
+        apart = encode_domain(self.identity | {"apart": True}) if options.live_captures else None
+        self.turn = self.cache.open_turn(encode_domain(self.identity), self.schedule, apart)
         self._buffers: SessionBuffers | None = engine.new_buffers()
         self._prompt = NO_TOKENS
         self._armed = False
+        self._extended = False
+        """Whether more was forwarded on top of the prompt's turn, so that its spans do not tell how it was made."""
         self._chosen = 0
         """The only cut that is captured, where the option ``keep`` asks for one; 0 for none."""
         self.pinned: SavedSession | None = None
@@ -203,6 +206,7 @@ class SessionState:
         self.continuing.drop()
         self.trail.drop()
         self.buffers.reset()
+        self.turn.spans = ()
         self._prompt = NO_TOKENS
         self.position = self.decoded = 0
         self.logits_valid = self.owed = self.cancelled = False
@@ -370,6 +374,7 @@ class SessionState:
         self.continuing.drop()
         self.trail.drop()
         self.cancelled = False
+        self.turn.spans = ()
         self._prompt = prompt
         self.take_over(meta)
 
