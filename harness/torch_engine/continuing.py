@@ -179,7 +179,7 @@ class Continuation:
         s = self.session
         if (s.options.resident or s.turn.deferring is not None) and position == self.deepest():
             try:
-                fixed = s.snapshotter.capture(self.fixed_layout(), s.metadata(), ())
+                fixed = s.snapshotter.capture(self.fixed_layout(), s.prefix_metadata(), ())
             except (MemoryError, RuntimeError) as error:
                 if not out_of_memory(error):
                     raise

@@ -152,7 +152,7 @@ class TorchSession(SessionState):
 
     def _keep_cut(self, position: int) -> None:
         """Capture a cut, or promise it; protect it where that is asked for."""
-        layout, meta = self.layout("prefix"), self.metadata()
+        layout, meta = self.layout("prefix"), self.prefix_metadata()
         if not self.continuing.defer(position):
             self.cache.capture(self.turn, self._prompt, position, layout, meta)
         head = self.options.keep == "head" and self.chat is not None and position == self.chat.head(self._prompt)

@@ -112,6 +112,14 @@ class SessionState:
         )
         return meta.encode()
 
+    def prefix_metadata(self) -> bytes:
+        """Part 0 of a capture here; in a live turn that of a bare prefix, without what was sampled on the way."""
+        if not self.turn.spans:
+            return self.metadata()
+        lengths = self.buffers.lengths()
+        bare = Metadata(position=self.position, logits_valid=False, sampler_valid=False, decoded=0, layers=lengths)
+        return bare.encode()
+
     @property
     def prompt(self) -> npt.NDArray[np.int32]:
         """The prompt (n,) that was begun."""

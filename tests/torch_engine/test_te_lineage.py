@@ -65,11 +65,13 @@ def test_decoded_tokens_are_part_of_how_a_state_was_made() -> None:
     prompt = P + said + tokens(63, 2 * CHUNK)
     turn(first, prompt)
     assert first.turn.spans == ((len(P), len(P) + 9),)
-    second.begin(prompt, use_cache=True)
+    expected = parts(first)
 
+    assert turn(second, prompt) == 3 * CHUNK
     assert second.turn.spans == first.turn.spans
+    assert {name for name, value in parts(second).items() if value != expected[name]} == {"metadata"}
     second.reset()
-    assert second.turn.spans == ()
+    assert not second.turn.spans
 
 
 def test_a_duplicate_that_was_made_another_way_takes_no_children() -> None:
