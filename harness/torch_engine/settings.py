@@ -37,7 +37,7 @@ def apply_settings(options: EngineOptions) -> None:
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
     use_threads(options.threads)
-    torch.use_deterministic_algorithms(mode=True)
+    torch.set_deterministic_debug_mode("error")  # the same switch, without the import of a compiler that takes seconds
     setattr(torch.utils.deterministic, _FILL, options.poison == "nan")
     torch.set_float32_matmul_precision("highest")
     matmul = torch.backends.cuda.matmul
