@@ -7,26 +7,23 @@ have seen stands beside what the part digests saw. The file holds digests; every
 
 from __future__ import annotations
 
-import time
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from harness.deriving.campaign import SCHEMA, derive_campaign
+from harness.campaigning.campaign import Campaign, Tell, Write, conduct, require_able
 from harness.deriving.faults import FAULTS, LEFT_OUT, Flip, plan_flips
 from harness.deriving.prompts import prompt_digest, prompt_ids
-from harness.errors import InvalidDocumentError, NothingToDoError, ProtocolError, RefusedError, UsageError
+from harness.errors import ProtocolError, RefusedError, UsageError
 from harness.model.evidence import PartRow
 from harness.model.scenario import PromptSegment, PromptSpec
 from harness.model.values import Capability, Family, RefusalCode
-from harness.pipeline import Bench, plain, read_bytes, utc_now
-from harness.wire.campaign_doc import CampaignWriter, read_campaign, read_summary, write_summary
+from harness.pipeline import Bench
 from harness.wire.evidence_doc import observation_to_mapping, part_table
 
 if TYPE_CHECKING:
     from harness.engines.client import Look, RemoteEngine, RemoteSession
+    from harness.engines.host import EngineHost
 
 NATIVE: Final = "native"
 """Element type that stands for whatever the engine has without being asked."""
@@ -46,8 +43,6 @@ NEEDED: Final = (
     Capability.CORRUPT,
 )
 _CLEAN_EVERY: Final = 60
-Tell = Callable[[str, int], None]
-"""Is told the element type and the flips done."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,16 +54,7 @@ class Asked:
     element_types: Sequence[str]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Campaign:
-    """A campaign that is over: its files and what follows from them."""
-
-    evidence: Path
-    summary: Path
-    body: Mapping[str, object]
-
-
-def run_campaign(bench: Bench, asked: Asked, tell: Tell | None = None) -> Campaign:
+def run_faults(bench: Bench, asked: Asked, tell: Tell | None = None) -> Campaign:
     """Run a campaign on a target that is up, and write its two files into the run folder.
 
     Raises:
@@ -76,70 +62,28 @@ def run_campaign(bench: Bench, asked: Asked, tell: Tell | None = None) -> Campai
         NothingToDoError: The device is absent, or the engine cannot do what a campaign needs.
         EngineError: The engine did not go on.
     """
-    _possible(bench, asked)
-    path = bench.folder / "faults.jsonl"
-    writer = CampaignWriter(path, names=bench.names)
-    began = time.monotonic_ns()
-    try:
-        writer.write(_header(bench, asked))
-        for kind in asked.element_types:
-            _run_kind(bench, asked, kind, writer, tell or _silent)
-        _write_trust(bench, writer)
-        writer.close(finished=utc_now(), elapsed_ns=time.monotonic_ns() - began)
-    except BaseException:
-        writer.abandon()
-        raise
-    body = derive_campaign(read_campaign(read_bytes(path), path.name), path.name)
-    summary = path.with_suffix(".json")
-    write_summary(summary, body)
-    return Campaign(evidence=path, summary=summary, body=body)
-
-
-def judge_again(path: Path) -> tuple[Mapping[str, object], bool]:
-    """Derive the summary of a campaign's file again.
-
-    Returns:
-        The summary, and whether the one that lies beside the file says the same, byte for byte.
-
-    Raises:
-        InvalidDocumentError: The file is cut off, was changed or contradicts itself.
-        StorageError: It, or the summary beside it, cannot be read.
-    """
-    body = derive_campaign(read_campaign(read_bytes(path), path.name), path.name)
-    beside = path.with_suffix(".json")
-    return body, read_summary(read_bytes(beside), beside.name) == body
-
-
-def _possible(bench: Bench, asked: Asked) -> None:
     if asked.flips < 1 or not asked.element_types:
         raise UsageError(f"found {asked.flips} flips of {len(asked.element_types)} types; at least one of each is due")
-    if bench.host.absent:
-        raise NothingToDoError(f"{bench.target.adapter}: {bench.host.absent}")
-    missing = [str(need) for need in NEEDED if need not in bench.host.capabilities]
-    if missing:
-        raise NothingToDoError(f"{bench.target.adapter} does not declare {', '.join(missing)}")
+    require_able(bench, NEEDED)
+
+    def work(write: Write) -> Sequence[EngineHost]:
+        for kind in asked.element_types:
+            _run_kind(bench, asked, kind, write, tell or _silent)
+        return [bench.host]
+
+    return conduct(bench, FAULTS, _procedure(asked), work)
 
 
-def _header(bench: Bench, asked: Asked) -> Mapping[str, object]:
+def _procedure(asked: Asked) -> Mapping[str, object]:
     prompt = _prompt()
     return {
-        "type": "header",
-        "schema": SCHEMA,
-        "campaign": FAULTS,
-        "run_id": uuid.uuid4().hex,
-        "created": utc_now(),
-        "procedure": {
-            "seed": asked.seed,
-            "flips": asked.flips,
-            "element_types": list(asked.element_types),
-            "left_out": sorted(LEFT_OUT),
-            "boundary": BOUNDARY,
-            "prompt": {"seed": PROMPT_SEED, "tokens": len(prompt), "digest": prompt_digest(prompt)},
-            "decode": DECODE,
-        },
-        "target": {**plain(bench.facts), "adapter": bench.target.adapter, "group": bench.target.group},
-        "environment": plain(bench.environment),
-        "source": plain(bench.source),
+        "seed": asked.seed,
+        "flips": asked.flips,
+        "element_types": list(asked.element_types),
+        "left_out": sorted(LEFT_OUT),
+        "boundary": BOUNDARY,
+        "prompt": {"seed": PROMPT_SEED, "tokens": len(prompt), "digest": prompt_digest(prompt)},
+        "decode": DECODE,
     }
 
 
@@ -147,12 +91,12 @@ def _prompt() -> Sequence[int]:
     return prompt_ids({"A": PromptSpec(segments=[PromptSegment(tokens=BOUNDARY + SUFFIX, seed=PROMPT_SEED)])}, "A")
 
 
-def _run_kind(bench: Bench, asked: Asked, kind: str, writer: CampaignWriter, tell: Tell) -> None:
+def _run_kind(bench: Bench, asked: Asked, kind: str, write: Write, tell: Tell) -> None:
     options = {} if kind == NATIVE else {"k_type": kind, "v_type": kind}
     spool = bench.folder / "spool"
     bench.host.open_spool(spool)
     try:
-        with _Walk(bench, kind, options, writer) as walk:
+        with _Walk(bench, kind, options, write) as walk:
             flips = plan_flips(walk.references(), count=asked.flips, seed=asked.seed, kind=kind)
             for flip in flips:
                 if flip.number % _CLEAN_EVERY == 0:
@@ -171,14 +115,14 @@ class _Walk:
         bench: The target.
         kind: Name of the element type in the records.
         options: Engine options that give it.
-        writer: Where records go.
+        write: Where records go.
     """
 
-    def __init__(self, bench: Bench, kind: str, options: Mapping[str, str], writer: CampaignWriter) -> None:
+    def __init__(self, bench: Bench, kind: str, options: Mapping[str, str], write: Write) -> None:
         self._bench = bench
         self._kind = kind
         self._options = options
-        self._writer = writer
+        self._write_record = write
         self._prompt = _prompt()
         self._rows: Sequence[PartRow] = ()
         self._engine = self._opened()
@@ -222,7 +166,7 @@ class _Walk:
         except RefusedError as refusal:
             if flip.where == "live":
                 raise
-            self._writer.write({"type": "flip", "element_type": self._kind, **what, "refused": refusal.code})
+            self._write_record({"type": "flip", "element_type": self._kind, **what, "refused": refusal.code})
         else:
             self._write("flip", look, {**what, "position": look.position, **self._differences(look)})
         if flip.where == "store":
@@ -245,10 +189,10 @@ class _Walk:
         table = part_table(look.rows)
         if rep == 0:
             self._rows = look.rows
-            self._writer.write(observation_to_mapping(table))
+            self._write_record(observation_to_mapping(table))
         seen = self._seen(session, look)
         about = {"element_type": self._kind, "rep": rep, "options": dict(self._options)}
-        self._writer.write({"type": "reference", **about, **seen})
+        self._write_record({"type": "reference", **about, **seen})
 
     def _in_store(self, flip: Flip) -> None:
         self._engine.corrupt_store(self._key, flip.part, flip.byte, flip.mask)
@@ -287,7 +231,7 @@ class _Walk:
     def _write(self, kind: str, look: Look, about: Mapping[str, object]) -> None:
         seen = self._seen(self._session, look)
         self._session.abandon()
-        self._writer.write({"type": kind, "element_type": self._kind, **about, **seen})
+        self._write_record({"type": kind, "element_type": self._kind, **about, **seen})
 
     def _seen(self, session: RemoteSession, restored: Look) -> Mapping[str, object]:
         """Go on from the boundary to the last token; return the digest of everything on the way."""
@@ -305,31 +249,5 @@ class _Walk:
         }
 
 
-def _write_trust(bench: Bench, writer: CampaignWriter) -> None:
-    """End the child, and write what was done so that its digests can be believed.
-
-    Raises:
-        EngineError: It did not end in good order.
-    """
-    bench.host.discard()
-    lost = bench.host.take_lost()
-    if lost is not None:
-        raise lost
-    for trust in bench.host.take_trust():
-        writer.write(observation_to_mapping(trust))
-
-
 def _silent(kind: str, done: int) -> None:
     """Tell nobody."""
-
-
-def require_equal(path: Path) -> Mapping[str, object]:
-    """Derive a summary again, and insist that the one beside the file is the same.
-
-    Raises:
-        InvalidDocumentError: It is not, or the file cannot be trusted.
-    """
-    body, same = judge_again(path)
-    if not same:
-        raise InvalidDocumentError("the summary is not what follows from the observations", where=path.name)
-    return body

@@ -8,17 +8,14 @@ from them. With ``--certify`` the campaign is also filed as a certificate, if th
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from harness.commands.common import add_json, add_target, chosen_target, show
-from harness.errors import ExitCode, UsageError
-from harness.model.values import TreeState, Verdict
+from harness.commands.campaigns import add_campaign, on_bench, run_or_check, teller, verdict
+from harness.errors import ExitCode
 
 if TYPE_CHECKING:
-    from harness.faultcampaign import Campaign
+    from harness.campaigning.campaign import Campaign
     from harness.reporting.tables import Table
 
 EXAMPLE = (
@@ -51,76 +48,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=_ALL,
         help="element type of K and V; native: what the engine has (default: %(default)s)",
     )
-    add_target(parser)
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs"), metavar="DIR", help="where run folders go (default: runs)"
-    )
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument(
-        "--certify",
-        type=Path,
-        nargs="?",
-        const=Path("certificates"),
-        metavar="DIR",
-        help="file the campaign as a certificate in this folder (default: certificates); a draft if files are changed",
-    )
-    how.add_argument("--check", type=Path, metavar="FILE", help="derive the summary of this file again; run nothing")
-    add_json(parser)
+    add_campaign(parser)
 
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Run the campaign, or check the files of one, and print the table."""
-    from harness.faultcampaign import require_equal
 
-    if args.check:
-        if not args.check.is_file():
-            raise UsageError(f"no file {args.check}; --check wants the observations of a campaign")
-        body = require_equal(args.check)
-        show(table(body), as_json=args.json)
-        return exit_code(body)
-    done = _run(args)
-    filed = _filed(done, args.certify) if args.certify else ""
-    show(table(done.body), as_json=args.json)
-    if not args.json:
-        sys.stdout.write(f"observations  {done.evidence}\nsummary       {done.summary}\n{filed}")
-    return exit_code(done.body)
+    def carried() -> Campaign:
+        from harness.campaigning.faults import TYPES, Asked, run_faults
 
+        types = TYPES if args.type == _ALL else (args.type,)
+        asked = Asked(flips=args.flips, seed=args.seed, element_types=types)
+        return on_bench(args, lambda up: run_faults(up, asked, teller(args, args.flips, _EVERY)))
 
-def _filed(done: Campaign, certificates: Path) -> str:
-    """File a campaign; say in lines what was written."""
-    from harness.pipeline import file_observed
-
-    paths, reason = file_observed(done.evidence, certificates, done.evidence.parent / "drafts")
-    if reason:
-        return f"draft         {paths[0]} ({reason})\n"
-    written = next((path for path in paths if path.parent.name not in {"evidence"} and path.suffix == ".json"), None)
-    return f"certificate   {written or certificates}\nnext          statecert gate {certificates}\n"
-
-
-def _run(args: argparse.Namespace) -> Campaign:
-    from harness.faultcampaign import TYPES, Asked, run_campaign
-    from harness.pipeline import bench, new_run_folder
-
-    target = chosen_target(args.target, args)
-    asked = Asked(flips=args.flips, seed=args.seed, element_types=TYPES if args.type == _ALL else (args.type,))
-
-    def tell(kind: str, done: int) -> None:
-        if done % _EVERY == 0 or done == args.flips:
-            sys.stderr.write(f"{kind}: {done} of {args.flips}\n")
-            sys.stderr.flush()
-
-    with bench(target, new_run_folder(args.out)) as up:
-        if args.certify and up.source.tree == TreeState.DIRTY:
-            sys.stderr.write("files of engine or harness differ from their commit: this will be a draft\n")
-        return run_campaign(up, asked, None if args.json else tell)
-
-
-def exit_code(body: Mapping[str, object]) -> ExitCode:
-    """0: every flip is located; 1: one is not; 3: the campaign proves nothing."""
-    decision = body["decision"]
-    overall = decision["overall"] if isinstance(decision, Mapping) else Verdict.ERROR
-    codes = {Verdict.PASS: ExitCode.GOOD, Verdict.STOP: ExitCode.FINDINGS}
-    return codes.get(Verdict(str(overall)), ExitCode.BROKEN)
+    return run_or_check(args, carried, table)
 
 
 def table(body: Mapping[str, object]) -> Table:
@@ -135,6 +76,4 @@ def table(body: Mapping[str, object]) -> Table:
     columns = [
         Column(key=key, header=header, justify="left" if key == "element_type" else "right") for key, header in _COLUMNS
     ]
-    decision = body["decision"]
-    words = [decision["overall"], *decision["reasons"]] if isinstance(decision, Mapping) else []
-    return Table(title=f"single-bit faults: {', '.join(map(str, words))}", columns=columns, rows=rows)
+    return Table(title=f"single-bit faults: {verdict(body)}", columns=columns, rows=rows)

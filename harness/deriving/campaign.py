@@ -1,8 +1,8 @@
 """Campaigns: long runs whose result is one certificate. Name to the function that derives its part of the body. Pure.
 
 Another campaign is another name here, with a derive function of its own. Beside it stand its records and its body in
-``schemas/campaign.v1.json``, its questions in :mod:`harness.gating.counts`, its page in
-:mod:`harness.reporting.campaigns`.
+a schema of its own that ``schemas/campaign.v1.json`` refers to, its questions in :mod:`harness.gating.campaigns`, its
+page in :mod:`harness.reporting.campaigns`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Final
 
 from harness.deriving.campaign_body import KIND, SCHEMA, common, common_limits
 from harness.deriving.faults import FAULTS, derive_faults
+from harness.deriving.kill import KILL, derive_kill
 from harness.deriving.selfcheck import FUZZ, SELFTEST, derive_fuzz, derive_selftest
+from harness.deriving.soak import SOAK, derive_soak
 from harness.errors import InvalidDocumentError
 from harness.model.campaign import CampaignRecords
 
@@ -21,7 +23,13 @@ __all__ = ["CAMPAIGNS", "KIND", "SCHEMA", "derive_campaign"]
 Derive = Callable[[CampaignRecords, str], dict[str, object]]
 """Takes all records and a name for errors; returns at least ``results``, ``limits`` and ``decision``."""
 
-CAMPAIGNS: Final[Mapping[str, Derive]] = {FAULTS: derive_faults, FUZZ: derive_fuzz, SELFTEST: derive_selftest}
+CAMPAIGNS: Final[Mapping[str, Derive]] = {
+    FAULTS: derive_faults,
+    FUZZ: derive_fuzz,
+    KILL: derive_kill,
+    SELFTEST: derive_selftest,
+    SOAK: derive_soak,
+}
 
 
 def derive_campaign(found: CampaignRecords, where: str = "campaign") -> dict[str, object]:

@@ -71,7 +71,7 @@ def dropped_cells(old: Body, new: Body) -> tuple[str, ...]:
 
 
 def cells_run(body: Body) -> int:
-    """Return how many cells of a record ran to an outcome of their own; of a campaign, how many faults were made."""
+    """Return how many cells of a record ran to an outcome of their own; of a campaign, how often it did its thing."""
     if "results" in body:
         return sum(_made(row) for row in mappings_at(body, "results"))
     return sum(cell.get("outcome") not in _NOT_RUN for cell in mappings_at(body, "cells"))
@@ -91,7 +91,7 @@ def not_run_again(old: Body, new: Body) -> tuple[str, ...]:
     if not is_stop(old):
         return ()
     if "results" in old:
-        return _not_flipped_again(old, new)
+        return _not_done_again(old, new)
     cells = mappings_at(old, "cells")
     failed = [cell for cell in cells if cell.get("outcome") in _FAILED]
     wanted = failed or [cell for cell in cells if cell.get("outcome") not in _NOT_RUN]
@@ -137,16 +137,21 @@ def _sets(old: Body, new: Body, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _made(row: Body) -> int:
-    """Return how many faults one row of a campaign counts."""
-    flips = row.get("flips")
-    return flips if isinstance(flips, int) else 0
+    """Return how often one row of a campaign says that its thing was done: flips, turns, kills."""
+    count = row.get("flips", row.get("count"))
+    return count if isinstance(count, int) else 0
 
 
-def _not_flipped_again(old: Body, new: Body) -> tuple[str, ...]:
-    """Return the element types of a campaign in which faults were missed, and in which the later one made fewer."""
+def _name(row: Body) -> str:
+    """Return what one row of a campaign is about."""
+    return str(row.get("element_type", row.get("name")))
+
+
+def _not_done_again(old: Body, new: Body) -> tuple[str, ...]:
+    """Return the rows of a campaign in which something was missed, and of which the later one did less."""
     rows = list(mappings_at(old, "results"))
-    missed = {str(one.get("element_type")) for one in mappings_at(old, "missed")}
-    wanted = [row for row in rows if str(row.get("element_type")) in missed] or rows
-    made = {row.get("element_type"): _made(row) for row in mappings_at(new, "results")}
-    names = [str(row.get("element_type")) for row in wanted if made.get(row.get("element_type"), 0) < _made(row)]
+    missed = {_name(one) for one in mappings_at(old, "missed")}
+    wanted = [row for row in rows if _name(row) in missed] or rows
+    made = {_name(row): _made(row) for row in mappings_at(new, "results")}
+    names = [_name(row) for row in wanted if made.get(_name(row), 0) < _made(row)]
     return tuple(f"{text_at(old, 'campaign')} {name}" for name in names)

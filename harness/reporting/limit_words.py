@@ -15,6 +15,12 @@ _PLAIN: Final[Mapping[str, str]] = {
     "no_repository": "The engine was imported from an installed package: there is no commit to compare with.",
     "mutant": "The engine carries a planted fault. This is no certificate of any engine.",
     "one_boundary": "One prompt with its snapshot at one boundary: other lengths and positions were not tried.",
+    "one_model": "One model of one size.",
+    "snapshots_in_memory_only": "Snapshots were held in memory; no disk tier was open.",
+    "resident_memory_of_the_child": "Memory is the resident set of the engine's process as the system tells it.",
+    "one_prompt_length": "All prompts have one length.",
+    "no_loss_of_power": "The process was killed; the system and its caches lived on.",
+    "one_process_at_a_time": "One process had a folder open at a time.",
     "no_spot_checks": "No part was hashed a second time by the parent process.",
 }
 _WITH_SUBJECT: Final[Mapping[str, str]] = {

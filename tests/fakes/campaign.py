@@ -116,32 +116,40 @@ def flown(
         lines.append({"type": "clean", **about})
         lines += [_flip(one, kind) for one in plan_flips(ROWS, count=flips, seed=1, kind=kind)]
         lines.append({"type": "clean", **about})
-    lines.append(record_to_mapping(_TRUST))
+    lines.append(record_to_mapping(TRUST))
     return Flown(lines=lines)
 
 
-_TRUST = Trust(child=1, hashed_by="host", algorithm="sha256-part-v1", known_answers=13, spot_checks=2, mismatches=0)
+TRUST = Trust(child=1, hashed_by="host", algorithm="sha256-part-v1", known_answers=13, spot_checks=2, mismatches=0)
 
 
 def _header(flips: int, kinds: Sequence[str], *, run: int, day: int, environment: Mapping[str, Any]) -> Line:
+    procedure = {
+        "seed": 1,
+        "flips": flips,
+        "element_types": list(kinds),
+        "left_out": sorted(LEFT_OUT),
+        "boundary": BOUNDARY,
+        "prompt": {"seed": 2, "tokens": 12, "digest": digest("prompt")},
+        "decode": 3,
+    }
+    return header_line("faults", procedure, run=run, day=day, environment=environment)
+
+
+def header_line(
+    campaign: str, procedure: Mapping[str, Any], *, run: int, day: int, environment: Mapping[str, Any] | None = None
+) -> Line:
+    """The first line of a campaign's file."""
     like = record_to_mapping(header_of_run(scenario(), run=1000 + run, day=day))
     machine = like["environment"]
     assert isinstance(machine, Mapping)
     return {
         "type": "header",
         "schema": "statecert/campaign/v1",
-        "campaign": "faults",
-        "procedure": {
-            "seed": 1,
-            "flips": flips,
-            "element_types": list(kinds),
-            "left_out": sorted(LEFT_OUT),
-            "boundary": BOUNDARY,
-            "prompt": {"seed": 2, "tokens": 12, "digest": digest("prompt")},
-            "decode": 3,
-        },
+        "campaign": campaign,
+        "procedure": dict(procedure),
         **{name: like[name] for name in ("run_id", "created", "target", "source")},
-        "environment": {**machine, **environment},
+        "environment": {**machine, **(environment or {})},
     }
 
 

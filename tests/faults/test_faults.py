@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from harness import cli
+from harness.campaigning.campaign import require_equal
 from harness.deriving import campaign as campaigns
 from harness.deriving.campaign import derive_campaign
 from harness.errors import ExitCode, InvalidDocumentError
-from harness.faultcampaign import require_equal
 from harness.model.campaign import CampaignRecords
 from harness.wire.campaign_doc import read_campaign, read_summary
 

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
-
-from harness.gating import faultcounts, selfcheckcounts
-from harness.gating.rule import Body, Problem, Problems, Rule, Subject
-
-_QUESTIONS: Final[Mapping[str, Callable[[Body], Problems]]] = {
-    "faults": faultcounts.in_body,
-    "fuzz": selfcheckcounts.fuzz_in_body,
-}
+from harness.gating.campaigns import QUESTIONS
+from harness.gating.rule import Problem, Problems, Rule, Subject
 
 
 def check(subject: Subject) -> Problems:
     """Fold the counts again, by the words of the body alone."""
-    ask = _QUESTIONS.get(subject.body["campaign"])
+    ask = QUESTIONS.get(subject.body["campaign"])
     if ask is None:
         yield Problem("/body/campaign", f"is {subject.body['campaign']}; nothing is known of its counts")
         return
-    yield from ask(subject.body)
+    yield from ask.in_body(subject.body)
 
 
 RULE = Rule(
     id="CG310",
-    text="The counts of a campaign add up; a fault neither located nor refused is a stop, no fault at all an error.",
+    text="The counts of a campaign add up; what broke a rule is a stop, what shows nothing an error.",
     pain="239 of 240 faults found read like a pass, and so does a campaign in which none was made.",
     hint="restore the certificate as it was issued; if it was, the judge has a mistake: report it",
     failing=(
@@ -38,6 +30,10 @@ RULE = Rule(
         "campaign_reason_added",
         "fuzz_raised",
         "fuzz_control_not_found",
+        "soak_growth_hidden",
+        "soak_raised",
+        "kill_raised",
+        "kill_depths_wrong",
     ),
     passing="valid_campaign",
     certificate=check,

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
-
-from harness.gating import faultcounts, selfcheckcounts
-from harness.gating.rule import Body, Problem, Problems, Rule, Subject
-
-_QUESTIONS: Final[Mapping[str, Callable[[Body, Sequence[Mapping[str, Any]]], Problems]]] = {
-    "faults": faultcounts.in_records,
-    "fuzz": selfcheckcounts.fuzz_in_records,
-}
+from harness.gating.campaigns import QUESTIONS
+from harness.gating.rule import Problem, Problems, Rule, Subject
 
 
 def check(subject: Subject) -> Problems:
     """Count the records again, by the gate's own logic."""
     if subject.campaign is None:
         return
-    ask = _QUESTIONS.get(subject.body["campaign"])
+    ask = QUESTIONS.get(subject.body["campaign"])
     if ask is None:
         yield Problem("/body/campaign", f"is {subject.body['campaign']}; nothing is known of its records")
         return
-    yield from ask(subject.body, subject.campaign.records)
+    yield from ask.in_records(subject.body, subject.campaign.records)
 
 
 RULE = Rule(
@@ -38,6 +30,12 @@ RULE = Rule(
         "campaign_clean_run_differs",
         "campaign_tokens_told_wrong",
         "fuzz_cases_added",
+        "soak_memory_grew",
+        "soak_step_over_budget",
+        "soak_turn_differs",
+        "kill_torn",
+        "kill_lost",
+        "kill_control_unseen",
     ),
     passing="valid_campaign",
     certificate=check,

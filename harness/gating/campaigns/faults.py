@@ -1,7 +1,4 @@
-"""Counts of a single-bit campaign, held against each other and against the records by the gate's own few lines.
-
-Nothing here is the code that derives a body: a mistake there must not be its own alibi.
-"""
+"""Counts of a single-bit campaign, held against each other and against the records by the gate's own few lines."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Campaigns: long runs whose result is one certificate. One module per campaign; ``campaign.py`` is what they share."""

@@ -1,0 +1,26 @@
+"""How much memory a process has, as the system tells it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from harness.errors import NothingToDoError
+
+
+def resident_kib(pid: int) -> int:
+    """Return the resident set of a process in KiB.
+
+    Raises:
+        NothingToDoError: This system does not tell.
+    """
+    status = Path(f"/proc/{pid}/status")
+    if status.is_file():
+        line = next((one for one in status.read_text().splitlines() if one.startswith("VmRSS:")), "")
+        if line:
+            return int(line.split()[1])
+    try:
+        told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)  # noqa: S607 - where ps lies differs
+        return int(told.stdout)
+    except (OSError, subprocess.CalledProcessError, ValueError):
+        raise NothingToDoError("this system does not tell how much memory a process has") from None
