@@ -5,7 +5,7 @@ T ?= tests scenarios
 JOBS ?= 2
 SUITE ?= default
 
-.PHONY: help venv certify test format lint check wheel-check rejudge gate fuzz reports reports-check benchmarks device-bundle clean
+.PHONY: help venv certify test format lint check wheel-check rejudge gate fuzz full soak kill reports reports-check benchmarks device-bundle clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -50,6 +50,15 @@ check: lint gate rejudge reports-check wheel-check ## everything that CI runs
 	@$(BIN)/statecert fuzz --seconds 60
 	@$(BIN)/statecert mutants
 	@$(MAKE) --no-print-directory test
+
+full: venv ## the suite full on this machine, certificates and gate in runs/ (up to half an hour)
+	@$(BIN)/statecert run --suite full --gate
+
+soak: venv ## 500 turns of growing conversations: memory and budget hold; certified (minutes)
+	@$(BIN)/statecert soak --certify
+
+kill: venv ## 200 kills inside a publish: the next process opens what is left; certified (minutes)
+	@$(BIN)/statecert kill --certify
 
 fuzz: venv ## half an hour of made-up inputs for readers, gate and ledger (MINUTES=)
 	@$(BIN)/statecert fuzz --minutes $(or $(MINUTES),30)

@@ -72,7 +72,8 @@ SOAK: Final = Words(
     sentence=lambda row: (
         f"over {counted(integer(row, 'count'), 'turn')} memory grew by {number(integer(row, 'rss_growth_kib'))} KiB "
         f"after the warm-up ({number(integer(row, 'allowance_kib'))} allowed); "
-        f"at {number(integer(row, 'over_budget'))} of {counted(integer(row, 'steps'), 'step')} snapshots held more than the budget; "
+        f"at {number(integer(row, 'over_budget'))} of {counted(integer(row, 'steps'), 'step')} "
+        "snapshots held more than the budget; "
         f"{number(integer(row, 'compared') - integer(row, 'differing'))} of "
         f"{counted(integer(row, 'compared'), 'turn')} repeated without the cache were the same"
     ),

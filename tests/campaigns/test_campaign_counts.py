@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -208,3 +209,10 @@ def test_what_cannot_be_asked_for_is_a_usage_error(tmp_path: Path) -> None:
     for words in (["soak", "--turns", "19"], ["kill", "--kills", "0"], ["kill", "--kills", "2", "--jobs", "3"]):
         assert cli.main([*words, "--out", str(tmp_path)]) == ExitCode.USAGE
     assert cli.main(["soak", "--check", str(tmp_path / "nothing")]) == ExitCode.USAGE
+
+
+def test_an_engine_without_a_store_has_neither_campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, str(Path(__file__).parents[1] / "conform" / "adapters")])
+
+    for name in ("soak", "kill"):
+        assert cli.main([name, "--target", "tokens_only", "--out", str(tmp_path)]) == ExitCode.NOTHING

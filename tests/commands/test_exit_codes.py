@@ -16,6 +16,7 @@ TABLE = ROOT / "docs" / "exit-codes.md"
 ELSEWHERE = {
     "conform": "tests/conform",
     "faults": "tests/faults",
+    **dict.fromkeys(("soak", "kill"), "tests/campaigns"),
     "fuzz": "tests/fuzz",
     "selftest": "tests/selftest",
     "new": "tests/commands_new",

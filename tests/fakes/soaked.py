@@ -70,7 +70,7 @@ def soaked(*, run: int = 1, day: int = 1) -> Flown:
     return Flown(lines=lines)
 
 
-def killed(*, run: int = 1, day: int = 1) -> Flown:
+def killed(*, run: int = 2, day: int = 1) -> Flown:
     """Kills after which everything that was published is restored, and nothing else."""
     procedure = KILL_PROCEDURE
     lines: list[Line] = [header_line("kill", procedure, run=run, day=day)]
