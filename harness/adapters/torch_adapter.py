@@ -31,6 +31,7 @@ MEMORY_QUERY: Final = "memory_query"
 TRANSFER: Final = "transfer"
 """Engine option: ``fail`` makes every copy into a session break off after its first part; empty: none does."""
 VARIANTS: Final = {
+    "preset": "preset",
     "weights_seed": "seed",
     "max_seq_len": "max_seq_len",
     "k_type": "k_type",
@@ -115,8 +116,9 @@ class TorchAdapterEngine:
     def open_session(self, options: Options) -> TorchAdapterSession:
         """Open a session; see :class:`harness.torch_engine.options.SessionOptions`.
 
-        ``weights_seed``, ``k_type``, ``v_type``, ``recurrent_type`` and ``max_seq_len`` open it on another model of the
-        same name, or with other buffers; it shares the snapshot store and the handles, as sessions of one server do.
+        ``preset``, ``weights_seed``, ``k_type``, ``v_type``, ``recurrent_type`` and ``max_seq_len`` open it on another
+        model, of the same name or another, or with other buffers; it shares the snapshot store and the handles, as
+        sessions of one server do.
 
         Raises:
             RefusedError: An option is unknown or out of range.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.adapters.torch_words import META, host_bytes, refusals, sampling, state_part
 from harness.engines.interface import Begun, StatePart
-from harness.model.values import NO_LAYER, Family
+from harness.errors import RefusedError
+from harness.model.values import NO_LAYER, Family, RefusalCode
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.viewing import shown
 
@@ -28,6 +29,7 @@ class TorchAdapterSession:
 
     def begin(self, prompt: Sequence[int], *, cache: bool) -> Begun:
         """Reset, or restore the deepest cached prefix."""
+        self._idle("begin")
         self._extended_from = -1
         before, loaded = self._engine.copied.total, self._engine.disk_bytes()
         with refusals():
@@ -66,6 +68,7 @@ class TorchAdapterSession:
 
         An owed token belongs to the turn before: it is forwarded here, and counts as present.
         """
+        self._idle("extend")
         with refusals():
             self._session.settle()
         self._extension, self._extended_from = tokens, self._session.position
@@ -110,6 +113,7 @@ class TorchAdapterSession:
 
     def restore(self, handle: str) -> Begun:
         """Become a saved session."""
+        self._idle("restore")
         self._extended_from = -1
         before = self._engine.copied.total
         with refusals():
@@ -142,6 +146,37 @@ class TorchAdapterSession:
         with refusals():
             self._session.cancel()
 
+    def meanwhile(self, ask: str, *, upto: int, count: int, handle: str) -> str:
+        """Go on, and in the first pause of that ask for something else."""
+        asks: Mapping[str, Callable[[], object]] = {
+            "snapshot": self.snapshot,
+            "restore": lambda: self.restore(handle),
+            "export": self.image_size,
+            "begin": lambda: self.begin(self._session.prompt.tolist(), cache=True),
+            "extend": lambda: self.extend(self._session.prompt.tolist()),
+            "decode": lambda: self.decode(1, {}),
+            "reset": self.reset,
+        }
+        if ask not in asks:
+            raise RefusedError(RefusalCode.UNSUPPORTED, f"unknown ask {ask!r}; known are {', '.join(asks)}")
+        codes: list[str] = []
+
+        def once(session: TorchSession) -> None:
+            session.on_progress = None
+            codes.append(_refusal_of(asks[ask]))
+
+        self._session.on_progress = once
+        try:
+            if upto:
+                self.prefill(upto)
+            else:
+                self.decode(count, {})
+        finally:
+            self._session.on_progress = None
+        if not codes:
+            raise RuntimeError("no call was in progress")
+        return codes[0]
+
     def record(self) -> None:
         """Keep what a rollback needs."""
         with refusals():
@@ -164,9 +199,24 @@ class TorchAdapterSession:
 
     def reset(self) -> None:
         """Back to a new session."""
+        self._idle("reset")
         self._extended_from = -1
         self._session.reset()
+
+    def _idle(self, what: str) -> None:
+        """Refuse, before anything is changed, while a call is in progress."""
+        with refusals():
+            self._session.idle(what)
 
     def close(self) -> None:
         """Free the buffers."""
         self._session.close()
+
+
+def _refusal_of(ask: Callable[[], object]) -> str:
+    """Ask; return the code of the refusal, empty if there is none."""
+    try:
+        ask()
+    except RefusedError as error:
+        return str(error.code)
+    return ""

@@ -11,7 +11,7 @@ from harness.deriving.node import Node
 from harness.model.scenario import Arm, Scalar, Step, StepKind, TurnEnd
 from harness.model.values import ArmRole, Capability
 
-_COUNTED: Final = frozenset({StepKind.EVICT, StepKind.ROLLBACK})
+_COUNTED: Final = frozenset({StepKind.EVICT, StepKind.MEANWHILE, StepKind.ROLLBACK})
 _BUDGETED: Final = frozenset({StepKind.BUDGET, StepKind.PRESSURE})
 
 

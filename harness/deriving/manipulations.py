@@ -46,6 +46,8 @@ def target_of(fields: Node, kind: StepKind, scaling: Scaling) -> Mapping[str, Sc
             return {"how": fields.optional_text("how", "stop")}
         case StepKind.SPOIL:
             return _spoiling(fields, scaling)
+        case StepKind.MEANWHILE:
+            return _asked(fields)
         case _:
             return {}
 
@@ -89,6 +91,13 @@ def _corruption(fields: Node, scaling: Scaling) -> Mapping[str, Scalar]:
     if target["where"] == "handle" and "handle" not in fields:
         fields.fail("found no handle; a corruption of a handle names it")
     return target
+
+
+def _asked(fields: Node) -> Mapping[str, Scalar]:
+    ask = fields.child("ask").text()
+    if (ask == "restore") != ("handle" in fields):
+        fields.fail("found only one of ask: restore and handle; they belong together")
+    return {"ask": ask}
 
 
 def _alteration(fields: Node) -> Mapping[str, Scalar]:

@@ -27,6 +27,7 @@ _OF_KIND: Final[Mapping[StepKind, Capability]] = {
     StepKind.CANCEL: Capability.CANCEL,
     StepKind.SPOIL: Capability.DISK,
     StepKind.RIVAL: Capability.DISK,
+    StepKind.MEANWHILE: Capability.MEANWHILE,
     StepKind.RECORD: Capability.ROLLBACK,
     StepKind.ROLLBACK: Capability.ROLLBACK,
 }

@@ -24,6 +24,7 @@ _Other = Literal[
     StepKind.PRESSURE,
     StepKind.SPOIL,
     StepKind.RIVAL,
+    StepKind.MEANWHILE,
     StepKind.RECORD,
     StepKind.ROLLBACK,
 ]
@@ -105,6 +106,8 @@ class Walk:
                 pass
             case StepKind.ROLLBACK:
                 self._roll_back(step, session, node)
+            case StepKind.MEANWHILE:
+                self._meanwhile(step, session, node)
             case _:
                 assert_never(kind)
 
@@ -136,6 +139,16 @@ class Walk:
         self._decode(step, node)
         more = self._prompt(step, node) if step.kind is StepKind.EXTEND else 0
         session.length += more + step.decode
+        self.longest = max(self.longest, session.length)
+
+    def _meanwhile(self, step: Step, session: _Session, node: Node) -> None:
+        if "restore" in step.target.values():
+            self._handle(step, node)
+        if step.count and (session.open or not session.length):
+            node.fail(f"found session {step.session!r} empty or in an open turn; run or restore something first")
+        if not step.count and not session.open:
+            node.fail(f"found no open turn in session {step.session!r}; a run with until leaves one")
+        session.length += step.count
         self.longest = max(self.longest, session.length)
 
     def _roll_back(self, step: Step, session: _Session, node: Node) -> None:

@@ -115,6 +115,11 @@ class RemoteSession:
         """Cancel what the session is doing."""
         return Timed(value=None, ns=number(self._call("cancel", {}), "ns"))
 
+    def meanwhile(self, ask: str, *, upto: int, count: int, handle: str) -> str:
+        """Go on, and in the middle of it ask for something else; the refusal's code, empty if it was not refused."""
+        answer = self._call("meanwhile", {"ask": ask, "upto": upto, "count": count, "handle": handle})
+        return _text(answer, "code")
+
     def record(self) -> Timed[None]:
         """Keep, from here on, what a rollback needs."""
         return Timed(value=None, ns=number(self._call("record", {}), "ns"))

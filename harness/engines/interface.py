@@ -169,6 +169,22 @@ class Session(Protocol):
         """
         ...
 
+    def meanwhile(self, ask: str, *, upto: int, count: int, handle: str) -> str:
+        """Go on, and in the middle of it ask this session for something else (capability ``meanwhile``).
+
+        Args:
+            ask: ``snapshot``, ``restore`` (of ``handle``), ``export``, ``begin`` (the session's prompt again, with the
+                cache), ``extend``, ``decode`` or ``reset``. Another word: ``unsupported``.
+            upto: A schedule point to prefill to; 0: decode instead.
+            count: Tokens to decode, greedily.
+            handle: Of an explicit snapshot; empty but for ``restore``.
+
+        Returns:
+            The code of the refusal of what was asked (it should be ``state``); empty: it was not refused. The call
+            that was in progress goes on to its end.
+        """
+        ...
+
     def record(self) -> None:
         """Keep, from here on, what :meth:`rollback` needs (capability ``rollback``); changes nothing that is seen.
 

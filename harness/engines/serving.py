@@ -196,6 +196,17 @@ class Server(Desk):
         _, ns = self.timed("rollback", session, lambda: session.rollback(count))
         return {"position": int(session.position()), "ns": ns}
 
+    def meanwhile(self, message: Message) -> dict[str, object]:
+        """Go on with a session, and in the middle of the call ask it for something else."""
+        session, body = self.session(message), message.body
+        upto, count = number(body, "upto"), number(body, "count")
+        code, ns = self.timed(
+            "meanwhile",
+            session,
+            lambda: session.meanwhile(text(body, "ask"), upto=upto, count=count, handle=text(body, "handle")),
+        )
+        return {"code": str(code), "ns": ns}
+
     def snapshot(self, message: Message) -> dict[str, object]:
         """Take an explicit snapshot."""
         session = self.session(message)
@@ -323,6 +334,7 @@ _OPERATIONS: Final[Mapping[str, Callable[[Server, Message], dict[str, object] | 
     "restore": Server.restore,
     "reset": Server.reset,
     "cancel": Server.cancel,
+    "meanwhile": Server.meanwhile,
     "record": Server.record,
     "rollback": Server.rollback,
     "corrupt": Server.corrupt,

@@ -115,6 +115,8 @@ class StepKind(StrEnum):
     """End the engine's process and go on in a new one; sessions and handles are gone, images and the disk stay."""
     RIVAL = "rival"
     """A second process opens the same engine on the same disk folder."""
+    MEANWHILE = "meanwhile"
+    """Go on with a session, and in the middle of the call ask it for something else."""
     RECORD = "record"
     """From here on keep what a rollback needs."""
     ROLLBACK = "rollback"
@@ -159,9 +161,9 @@ class Step:
     """``corrupt``: ``where`` (live, handle, store), ``boundary``, ``part`` (name or family), ``byte``, ``mask``; or, in
     place of the last three, ``damage``: a named damage to the geometry of a stored snapshot. ``export``: ``capacity``
     or ``short_by``. ``alter``: ``how``, ``at``, ``mask``, ``count``, ``of``, ``what``, ``to``. ``restart``: ``how``.
-    ``spoil``: ``what``, ``boundary``, ``index``, ``byte``, ``mask``, ``count``."""
+    ``spoil``: ``what``, ``boundary``, ``index``, ``byte``, ``mask``, ``count``. ``meanwhile``: ``ask``."""
     count: int = 0
-    """``evict``: how many; -1 clears. ``rollback``: tokens."""
+    """``evict``: how many; -1 clears. ``rollback``: tokens. ``meanwhile``: tokens to decode; 0: it prefills."""
     budget: Mapping[str, int | str] = field(default_factory=dict)
     """``budget`` and ``pressure``: ``bytes`` and ``entries``; or ``times``, ``plus`` and ``of`` (``arm.label`` of an
     earlier store observation): ``times`` x its stored bytes + ``plus``."""

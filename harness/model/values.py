@@ -157,6 +157,8 @@ class Capability(StrEnum):
     """Keep snapshots in a folder that outlives the process."""
     ROLLBACK = "rollback"
     """Take the last tokens of a session back in place: crop, trim, removal from a cache."""
+    MEANWHILE = "meanwhile"
+    """Ask a session for something while a call of it is in progress."""
 
 
 class Family(StrEnum):

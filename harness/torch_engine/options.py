@@ -113,8 +113,6 @@ class SessionOptions:
     """Most tokens drafted at a time on route ``mtp``; the depth adapts below it."""
     draft_force: str = ""
     """Whose drafts are judged; one of `DRAFT_FORCES`, route ``mtp`` only."""
-    draft_probe: bool = False
-    """Whether the session asks for a snapshot inside its first verify of more than one token, which must refuse."""
     view: str = "all"
     """What is shown of the state: ``all``, or only what the ``target`` would have on route ``ar``."""
 

@@ -7,12 +7,13 @@ cut at the same places whether a prefix was restored or not, so both make the sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from harness.torch_engine.continuing import Continuation
 from harness.torch_engine.errors import CapacityError, MetadataError, SessionStateError, TorchEngineError
@@ -28,6 +29,9 @@ from harness.torch_engine.state import StateLayout
 if TYPE_CHECKING:
     from harness.torch_engine.engine import TorchEngine
 
+ProgressHook = Callable[["TorchSession"], None]
+"""Called inside a call that forwards tokens; ``doing`` of the session says which."""
+
 
 class TorchSession(SessionState):
     """A session of a `TorchEngine`; opened by it, not constructed directly."""
@@ -36,6 +40,8 @@ class TorchSession(SessionState):
         super().__init__(engine, options)
         self.continuing = Continuation(self)
         self.trail = self.new_trail()
+        self.on_progress: ProgressHook | None = None
+        """Called inside every prefill, decode and verify after each pass; may look, and may raise to end the call."""
         self.speculator: Speculator | None = None
         """Drafts and verifies on route ``mtp``; None on route ``ar``."""
         if options.route == "mtp":
@@ -67,6 +73,7 @@ class TorchSession(SessionState):
             SessionStateError: a call is in progress.
         """
         tokens = self.arranged(self._checked(prompt))
+        self.idle("begin")
         if len(tokens) > self.buffers.capacity:
             raise CapacityError(f"prompt: expected at most {self.buffers.capacity} tokens, found {len(tokens)}")
         continued = self.continuing.begin(tokens) if use_cache and self.cache.enabled else 0
@@ -231,9 +238,14 @@ class TorchSession(SessionState):
         return token
 
     def settle(self) -> None:
-        """Forward the owed token, if there is one; its logits become pending."""
+        """Forward the owed token, if there is one; its logits become pending.
+
+        Raises:
+            SessionStateError: a call is in progress.
+        """
         if not self.owed:
             return
+        self.idle("settle")
         if self.speculator is not None:
             self.speculator.settle()
             return
@@ -243,6 +255,7 @@ class TorchSession(SessionState):
             with self.busy("decode"), torch.inference_mode():
                 hidden = self.decoder.step(int(b.history[self.position]), self.position, b.layers)
                 b.logits.copy_(self.decoder.logits(hidden))
+                self.progress()
         except Exception:
             self.reset()
             raise
@@ -294,11 +307,10 @@ class TorchSession(SessionState):
         self.idle("prefill")
         use_threads(self.engine.options.threads)
         b = self.buffers
-        witness = None if self.speculator is None else self.speculator.follow
         try:
             with self.busy("prefill"), torch.inference_mode():
                 ids = torch.from_numpy(tokens.astype(np.int64)).to(b.device)
-                hidden = self.decoder.prefill(ids, self.position, b.layers, witness)
+                hidden = self.decoder.prefill(ids, self.position, b.layers, self.after_panel)
                 if last:
                     b.logits.copy_(self.decoder.logits(hidden))
                 elif self.logits_valid:
@@ -311,6 +323,17 @@ class TorchSession(SessionState):
         self._advance(tokens)
         self.logits_valid = last
         self.trail.note()
+
+    def after_panel(self, tokens: Tensor, start: int, hidden: Tensor) -> None:
+        """What follows each pass of a prefill; see `Decoder.prefill`."""
+        if self.speculator is not None:
+            self.speculator.follow(tokens, start, hidden)
+        self.progress()
+
+    def progress(self) -> None:
+        """Tell whoever wants to know that a call in progress has come a pass further."""
+        if self.on_progress is not None:
+            self.on_progress(self)
 
     def _advance(self, tokens: npt.NDArray[np.int32]) -> None:
         self.buffers.remember(tokens)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from harness.torch_engine.engine import TorchEngine
 
 NO_TOKENS = np.zeros(0, dtype=np.int32)
-BEGINNINGS = frozenset({"reset", "restore", "adopt", "cancel"})
+BEGINNINGS = frozenset({"begin", "reset", "restore", "adopt", "cancel"})
 """Calls that a cancelled turn takes."""
 
 

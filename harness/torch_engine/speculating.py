@@ -74,8 +74,6 @@ class Speculator:
         self.force = session.options.draft_force
         self.on_verify: VerifyHook | None = None
         """Called inside each verify; may look, and may raise."""
-        self.probing = session.options.draft_probe
-        """Whether the next verify that runs ahead asks for a snapshot."""
         self._tally: Counter[str] = Counter()
 
     @property
@@ -212,9 +210,7 @@ class Speculator:
             steps.append(self.copy_target(hidden, logits, ahead=i + 1 < len(tokens)))
             if self.on_verify is not None:
                 self.on_verify(s, i)
-        if len(tokens) > 1 and self.probing:
-            self.probing = False
-            s.snapshot()
+            s.progress()
         return steps
 
     def keep(self, step: TargetCopy) -> None:

@@ -319,16 +319,65 @@ def test_calls_inside_a_verify_are_refused_and_change_nothing(call: str) -> None
     session.engine.drop(handle)
 
 
-def test_a_snapshot_asked_for_inside_a_verify_is_refused_once_and_undone() -> None:
-    plain, session = begun(opened(draft_force="accept")), begun(opened(draft_force="accept", draft_probe=True))
+@pytest.mark.parametrize("route", ["ar", "mtp"])
+@pytest.mark.parametrize("ask", ["snapshot", "restore", "export", "begin", "extend", "decode", "reset", "pin"])
+def test_what_is_asked_in_the_middle_of_a_call_is_refused_and_changes_nothing(ask: str, route: str) -> None:
+    engine = shared_engine()
+    plain, session = (engine.open_session(route=route, resident=True) for _ in range(2))
+    handle = begun(plain).snapshot()
+    asked: Callable[[], object] = {
+        "snapshot": session.snapshot,
+        "restore": lambda: session.restore(handle),
+        "export": lambda: engine.imager.size(session),
+        "begin": lambda: session.begin(PROMPT, use_cache=True),
+        "extend": lambda: session.extend([9, 10]),
+        "decode": lambda: session.decode(1),
+        "reset": session.reset,
+        "pin": lambda: session.pin(64),
+    }[ask]
+    refused: list[str] = []
+
+    def inside(busy: TorchSession) -> None:
+        with pytest.raises(SessionStateError):
+            asked()
+        refused.append(busy.doing)
+
+    session.on_progress = inside
+    found = begun(session).decode(5)
+
+    assert set(refused) == {"prefill", "decode" if route == "ar" else "verify"}
+    assert found == plain.decode(5)
+    assert parts(session) == parts(plain)
+    engine.drop(handle)
+
+
+def test_a_hook_that_raises_ends_a_verify_as_if_it_had_not_begun() -> None:
+    plain, session = begun(opened(draft_force="accept")), begun(opened(draft_force="accept"))
+    session.on_progress = saved
 
     with pytest.raises(SessionStateError, match="verify"):
         session.decode(5)
     after = parts(session)
+    session.on_progress = None
 
     assert after == parts(plain)
     assert session.decode(5) == plain.decode(5)
     assert parts(session) == parts(plain)
+
+
+def test_a_hook_that_raises_ends_a_prefill_with_a_reset_session() -> None:
+    fresh, session = opened(), opened()
+    session.on_progress = saved
+
+    with pytest.raises(SessionStateError, match="prefill"):
+        begun(session)
+
+    assert parts(session) == parts(fresh)
+
+
+def saved(session: TorchSession) -> None:
+    """Ask for a snapshot and let its refusal end the call."""
+    session.snapshot()
 
 
 def test_the_view_of_the_target_is_what_plain_decoding_shows() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from torch import Tensor
 
-from harness.torch_engine import TorchEngine
+from harness.torch_engine import TorchEngine, TorchSession
 from harness.torch_engine.errors import SessionStateError
 from harness.torch_engine.models.config import TILE
 from harness.torch_engine.speculating import RoundMark, Speculator, TargetCopy
@@ -72,7 +72,12 @@ class UndoesTargetOnly(Speculator):
         self.state.policy.copy_(policy)
 
 
-def wrong(kind: type[Speculator], force: str, count: int = 12, **changes: object) -> list[str]:
+def saved(session: TorchSession) -> None:
+    """Ask for a snapshot and let its refusal end the call."""
+    session.snapshot()
+
+
+def wrong(kind: type[Speculator], force: str, count: int = 12, *, broken: bool = False) -> list[str]:
     """Parts that differ between a faulty session and a right one after some tokens."""
 
     class Faulty(TorchEngine):
@@ -80,9 +85,10 @@ def wrong(kind: type[Speculator], force: str, count: int = 12, **changes: object
 
     found = []
     for engine in (TorchEngine(options()), Faulty(options())):
-        session = engine.open_session(route="mtp", draft_force=force, **changes)
+        session = engine.open_session(route="mtp", draft_force=force)
         session.begin(PROMPT, use_cache=False)
         session.prefill(len(PROMPT))
+        session.on_progress = saved if broken else None
         with contextlib.suppress(SessionStateError):
             session.decode(count)
         found.append(parts(session))
@@ -123,6 +129,6 @@ def test_a_carry_of_a_rejected_draft_is_seen_in_the_head_and_not_in_the_target()
 
 
 def test_a_drafter_that_an_error_moves_on_is_seen_in_its_policy() -> None:
-    found = wrong(UndoesTargetOnly, "accept", draft_probe=True)
+    found = wrong(UndoesTargetOnly, "accept", broken=True)
 
     assert {"draft.policy", "draft.pending"} <= set(found)

@@ -204,3 +204,17 @@ class ResetKeepsPle(Mutant):
     mutant_id = "K01.reset-keeps-ple"
     stopped_by = Stop(scenario="D08", cell={"tokens": 1}, check="next-exact", phase="prefilled", part="recurrent")
     buffers = _PleSurvives
+
+
+class _RestoresInPrefill(TorchSession):
+    def idle(self, what: str) -> None:
+        if what != "restore" or self.doing != "prefill":
+            super().idle(what)
+
+
+class RestoreInPrefill(Mutant):
+    """A saved session may be put back while a prompt is being forwarded: some layers are of one, some of the other."""
+
+    mutant_id = "K01.restore-in-prefill"
+    stopped_by = Stop(scenario="D10", cell={"route": "ar"}, check="prefill-restore", reason="not_refused")
+    session = _RestoresInPrefill

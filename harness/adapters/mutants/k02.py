@@ -292,3 +292,17 @@ class PleOneEarly(Mutant):
         scenario="A01", cell={"arch": "ple", "route": "ar"}, check="again", part="ple.tokens", phase="restored"
     )
     session = _PleOneEarly
+
+
+class _ExportsInDecode(TorchSession):
+    def idle(self, what: str) -> None:
+        if what != "export" or self.doing != "decode":
+            super().idle(what)
+
+
+class ExportInDecode(Mutant):
+    """An image may be taken while a token is being forwarded, of rows that the position does not count yet."""
+
+    mutant_id = "K02.export-in-decode"
+    stopped_by = Stop(scenario="D10", cell={"route": "ar"}, check="decode-export", reason="not_refused")
+    session = _ExportsInDecode

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import Continues, copy_rows_of
+from harness.adapters.torch_session import TorchAdapterSession
+from harness.engines.interface import Begun
+from harness.errors import RefusedError
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import CachePlan, Entry, Restorable, Turn
 from harness.torch_engine.continuing import Continuation
 from harness.torch_engine.disk_tier import Fetched
+from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.errors import MissingError
 from harness.torch_engine.handles import SavedSession
 from harness.torch_engine.keys import CacheKey, Tokens
+from harness.torch_engine.kv.types import KV_TYPES
+from harness.torch_engine.metadata import decode_metadata
+from harness.torch_engine.options import ROUTES, EngineOptions
 from harness.torch_engine.sampling import Sampler
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Pair, Snapshot, Snapshotter
 from harness.torch_engine.speculating import Speculator
 from harness.torch_engine.state import StateLayout
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 class _CopiesNothing(Snapshotter):
@@ -418,3 +430,108 @@ class DraftsNothing(Mutant):
     mutant_id = "K04.drafts-nothing"
     stopped_by = Stop(scenario="A20", cell={"drafts": "free"}, check="really-drafted", reason="other_count")
     speculator = _DraftsNothing
+
+
+class _CountsBusy(TorchAdapterSession):
+    def begin(self, prompt: Sequence[int], *, cache: bool) -> Begun:
+        try:
+            return super().begin(prompt, cache=cache)
+        except RefusedError:
+            self._session.cache.note_miss("busy")
+            raise
+
+
+class BusyBeginCounts(Mutant):
+    """A request that was turned away from a busy session is counted as a miss."""
+
+    mutant_id = "K04.busy-begin-counts"
+    stopped_by = Stop(scenario="D10", cell={"route": "ar"}, check="one-miss", reason="other_count")
+    adapter_session = _CountsBusy
+
+
+class _NearestMode(TorchEngine):
+    def __init__(self, options: EngineOptions | None = None, *, memory_query: Callable[[], int] | None = None) -> None:
+        asked = options or EngineOptions()
+        k_type = asked.k_type if asked.k_type in KV_TYPES else "f32"
+        v_type = asked.v_type if asked.v_type in KV_TYPES else "f32"
+        super().__init__(replace(asked, k_type=k_type, v_type=v_type), memory_query=memory_query)
+
+
+class UnknownModeIgnored(Mutant):
+    """Asked for a K/V mode that it does not know, an engine takes its plain one and says nothing."""
+
+    mutant_id = "K04.unknown-mode-ignored"
+    stopped_by = Stop(scenario="F06", cell={"mode": "kivi"}, check="unsupported", reason="not_refused")
+    engine = _NearestMode
+
+
+class _NoDrafter(TorchEngine):
+    def open_session(self, **overrides: object) -> TorchSession:
+        known = overrides.get("route", "ar") in ROUTES
+        return super().open_session(**(overrides if known else overrides | {"route": "ar"}))
+
+
+class UnknownDrafterIsNone(Mutant):
+    """Asked for a drafter that it does not have, an engine decodes plainly and says nothing."""
+
+    mutant_id = "K04.unknown-drafter-is-none"
+    stopped_by = Stop(scenario="F06", cell={"mode": "drafter"}, check="unsupported", reason="not_refused")
+    engine = _NoDrafter
+
+
+class _DropsPin(TorchSession):
+    def adopt(self, meta: bytes, parts: Mapping[str, Buffer], prompt: Sequence[int] = ()) -> None:
+        super().adopt(replace(decode_metadata(meta), pinned=0).encode(), parts, prompt)
+
+
+class PinDropped(Mutant):
+    """An image with a pinned prefix that cannot be pinned here comes in without its pin, and nobody is told."""
+
+    mutant_id = "K04.pin-dropped"
+    stopped_by = Stop(scenario="F06", cell={"mode": "swa"}, check="pin-unsupported", reason="not_refused")
+    session = _DropsPin
+
+
+class _ChunksOnly(SessionCache):
+    def plan(self, turn: Turn, prompt: Tokens) -> CachePlan:
+        found = super().plan(turn, prompt)
+        while found.key is not None and found.boundary % turn.schedule.chunk:
+            found = super().plan(turn, prompt[: found.boundary])
+        return found
+
+
+class TurnEndsForgotten(Mutant):
+    """Snapshots at the ends of messages are kept and never looked up: a turn goes back to the last chunk."""
+
+    mutant_id = "K04.turn-ends-forgotten"
+    stopped_by = Stop(scenario="A22", cell={"route": "ar"}, check="user-turn", reason="other_count")
+    store = _ChunksOnly
+
+
+class _HitsUnarmed(TorchSession):
+    def begin(self, prompt: Sequence[int], use_cache: bool) -> int:  # noqa: FBT001 - the engine's signature
+        cached = super().begin(prompt, use_cache)
+        self._armed = self._armed and not cached
+        return cached
+
+
+class HitsCaptureNothing(Mutant):
+    """A turn that hit takes no captures, so the next one finds nothing newer than the first."""
+
+    mutant_id = "K04.hits-capture-nothing"
+    stopped_by = Stop(scenario="A22", cell={"route": "ar"}, check="tool-turn", reason="other_count")
+    session = _HitsUnarmed
+
+
+class _MissesAreHits(SessionCache):
+    def note_miss(self, reason: str) -> None:
+        super().note_miss(reason)
+        self._counts["hits"] += 1
+
+
+class ColdCountsHit(Mutant):
+    """A request that nothing was found for is counted as a hit too."""
+
+    mutant_id = "K04.cold-counts-hit"
+    stopped_by = Stop(scenario="A22", cell={"route": "ar"}, check="no-hit-counted", reason="other_count")
+    store = _MissesAreHits

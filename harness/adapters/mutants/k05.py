@@ -19,7 +19,7 @@ from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Entry, Turn
 from harness.torch_engine.continuing import Continuation
-from harness.torch_engine.errors import BudgetError, MissingError, TorchEngineError, TransferError
+from harness.torch_engine.errors import BudgetError, MissingError, SessionStateError, TorchEngineError, TransferError
 from harness.torch_engine.handles import SavedSession, SessionHandle
 from harness.torch_engine.image import ImageError
 from harness.torch_engine.image_wire import flat
@@ -410,3 +410,57 @@ class OrphansPublished(Mutant):
     mutant_id = "K05.orphans-published"
     stopped_by = Stop(scenario="B09", check="two-refused")
     store = _TakesOrphans
+
+
+class _BusyAbandons(TorchSession):
+    def idle(self, what: str) -> None:
+        try:
+            super().idle(what)
+        except SessionStateError:
+            if self.doing:
+                self.abandon()
+            raise
+
+
+class BusyRefusalDropsCaptures(Mutant):
+    """Turning a request away from a busy session drops what the turn in progress has captured."""
+
+    mutant_id = "K05.busy-refusal-drops-captures"
+    stopped_by = Stop(scenario="D10", cell={"route": "ar"}, check="captures-kept", reason="other_count")
+    session = _BusyAbandons
+
+
+class _BusyVoids(TorchSession):
+    def idle(self, what: str) -> None:
+        try:
+            super().idle(what)
+        except SessionStateError:
+            if self.doing == "verify" and self.buffers.draft is not None:
+                self.buffers.draft.set_drafts(())
+            raise
+
+
+class BusyRefusalVoidsDrafts(Mutant):
+    """Turning a request away inside a verify throws the drafts away that are being verified."""
+
+    mutant_id = "K05.busy-refusal-voids-drafts"
+    stopped_by = Stop(scenario="D10", cell={"route": "mtp"}, check="to-the-end", part="draft", phase="end")
+    session = _BusyVoids
+
+
+class _RefusedVoids(TorchSession):
+    def restore(self, handle: SessionHandle) -> None:
+        try:
+            super().restore(handle)
+        except TorchEngineError:
+            if self.buffers.draft is not None:
+                self.buffers.draft.void()
+            raise
+
+
+class DraftVoidedOnRefusal(Mutant):
+    """A refused restore leaves the target alone and empties the draft head's seed and drafts."""
+
+    mutant_id = "K05.draft-voided-on-refusal"
+    stopped_by = Stop(scenario="F12", cell={"other": "depth"}, check="handle-leaves-it", part="draft", phase="seen")
+    session = _RefusedVoids

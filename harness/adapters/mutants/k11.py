@@ -9,7 +9,9 @@ from torch import Tensor
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import names, restore_without
 from harness.torch_engine.buffers import SessionBuffers
+from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.handles import SavedSession
+from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.sampling import Sampler
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
@@ -231,3 +233,118 @@ class DraftNotInHandle(Mutant):
         scenario="A20", cell={"drafts": "accepted"}, check="goes-on-restored", part="recurrent", phase="end"
     )
     session = _HandleWithoutDraft
+
+
+class _SavesInVerify(TorchSession):
+    def idle(self, what: str) -> None:
+        if what != "snapshot" or self.doing != "verify":
+            super().idle(what)
+
+
+class SnapshotInVerify(Mutant):
+    """A snapshot may be taken inside a verify, of a target that is further than the text."""
+
+    mutant_id = "K11.snapshot-in-verify"
+    stopped_by = Stop(scenario="D10", cell={"route": "mtp"}, check="decode-snapshot", reason="not_refused")
+    session = _SavesInVerify
+
+
+class _KeepsPle(_KeepsFixed):
+    family = "ple"
+
+
+class PleNotRolledBack(Mutant):
+    """After a rejected draft the per-layer embeddings are looked up as if its words had been said."""
+
+    mutant_id = "K11.ple-not-rolled-back"
+    stopped_by = Stop(scenario="D09", cell={"drafts": "rejected"}, check="as-plain", part="recurrent", phase="end")
+    speculator = _KeepsPle
+
+
+class _NoRollbackAfterAcceptance(Speculator):
+    kept = 0
+
+    def verify(self, tokens: Sequence[int]) -> list[TargetCopy]:
+        self.kept = 0
+        return super().verify(tokens)
+
+    def keep(self, step: TargetCopy) -> None:
+        self.kept += 1
+        super().keep(step)
+
+    def rollback_target(self, step: TargetCopy) -> None:
+        if self.kept < 2:
+            super().rollback_target(step)
+
+
+class PartialNotRolledBack(Mutant):
+    """The target is rolled back where a whole draft was rejected, not where a part of it was accepted."""
+
+    mutant_id = "K11.partial-not-rolled-back"
+    stopped_by = Stop(scenario="D09", cell={"drafts": "partial"}, check="as-plain", part="meta", phase="end")
+    speculator = _NoRollbackAfterAcceptance
+
+
+class _CountsRejectedAsRight(Speculator):
+    def _book(self, what: str, count: int) -> None:
+        super()._book("accepted" if what == "rejected" else what, count)
+
+
+class RejectedCountedRight(Mutant):
+    """Rejected drafts are counted as accepted: the rate looks fine and the drafter drafts ever deeper."""
+
+    mutant_id = "K11.rejected-counted-right"
+    stopped_by = Stop(scenario="D09", cell={"drafts": "rejected"}, check="none-accepted", reason="other_count")
+    speculator = _CountsRejectedAsRight
+
+
+class _IdentityWithout(TorchEngine):
+    left_out: Sequence[str] = ()
+
+    def session_identity(self, options: SessionOptions) -> dict[str, str | int | bool]:
+        about = super().session_identity(options)
+        return {name: value for name, value in about.items() if name not in self.left_out}
+
+
+class _AnyDepth(_IdentityWithout):
+    left_out = ("draft_depth",)
+
+
+class DepthUnchecked(Mutant):
+    """A session that drafts four tokens is put back into one that has room for two."""
+
+    mutant_id = "K11.depth-unchecked"
+    stopped_by = Stop(scenario="F12", cell={"other": "depth"}, check="image-refused", reason="not_refused")
+    engine = _AnyDepth
+
+
+class _AnyForce(_IdentityWithout):
+    left_out = ("draft_force",)
+
+
+class ForceUnchecked(Mutant):
+    """A session whose drafts are judged is put back into one whose drafts are always right."""
+
+    mutant_id = "K11.force-unchecked"
+    stopped_by = Stop(scenario="F12", cell={"other": "forced"}, check="handle-refused", reason="not_refused")
+    engine = _AnyForce
+
+
+class _CarryOfCutBefore(Snapshotter):
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        copied = super().restore(chain, layout)
+        if len(chain) > 1:
+            for part, (live, before) in zip(layout.fixed, self.fixed_pairs(chain[-2], layout), strict=True):
+                if part.name == "draft.carry":
+                    live.copy_(before)
+        return copied
+
+
+class CarryOfCutBefore(Mutant):
+    """The draft head goes on from the hidden row of the cut before the one that is restored."""
+
+    mutant_id = "K11.carry-of-cut-before"
+    stopped_by = Stop(
+        scenario="A22", cell={"route": "mtp"}, check="user-turn-exact", part="draft.carry", phase="restored"
+    )
+    snapshotter = _CarryOfCutBefore

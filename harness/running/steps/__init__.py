@@ -25,6 +25,7 @@ RUNNERS: Final[Mapping[StepKind, Callable[[ArmRun, Step], None]]] = {
     StepKind.PRESSURE: stores.pressure,
     StepKind.CORRUPT: corrupting.corrupt,
     StepKind.CANCEL: turns.cancel,
+    StepKind.MEANWHILE: turns.meanwhile,
     StepKind.RECORD: rolling.record,
     StepKind.ROLLBACK: rolling.rollback,
     StepKind.EXPORT: images.export_image,

@@ -118,6 +118,26 @@ def cancel(arm: ArmRun, step: Step) -> None:
     arm.done(step, {"position": session.position, "cancel_ns": taken.ns})
 
 
+def meanwhile(arm: ArmRun, step: Step) -> None:
+    """Prefill to the next chunk's end, or decode; in the middle of it ask the session for something else.
+
+    The answer is this step's own end; the call that was in progress goes on.
+
+    Raises:
+        EngineError: The call in progress was refused or failed.
+        RefusedError: What was asked was refused.
+    """
+    arm.require(Capability.MEANWHILE)
+    session = arm.session(step)
+    upto = 0 if step.count else next((end for end in session.schedule if end > session.position), 0)
+    handle = arm.handles.get(step.handle, step.handle) if step.handle else ""
+    code = session.remote.meanwhile(str(step.target["ask"]), upto=upto, count=step.count, handle=handle)
+    session.position = upto or session.position
+    if code:
+        raise RefusedError(RefusalCode(code), f"refused in the middle of a call: {step.target['ask']}")
+    arm.done(step, {"ask": step.target["ask"], "count": step.count, "position": upto})
+
+
 def _finish(arm: ArmRun, step: Step, session: ArmSession, taken: _Taken) -> None:
     """Prefill to the end, end the turn, look, decode."""
     end = session.schedule[-1] if session.schedule else session.position
