@@ -444,7 +444,7 @@ class BusyRefusalVoidsDrafts(Mutant):
     """Turning a request away inside a verify throws the drafts away that are being verified."""
 
     mutant_id = "K05.busy-refusal-voids-drafts"
-    stopped_by = Stop(scenario="D10", cell={"route": "mtp"}, check="to-the-end", part="draft", phase="end")
+    stopped_by = Stop(scenario="D10", cell={"route": "mtp"}, check="to-the-end", part="meta", phase="end")
     session = _BusyVoids
 
 
@@ -462,5 +462,5 @@ class DraftVoidedOnRefusal(Mutant):
     """A refused restore leaves the target alone and empties the draft head's seed and drafts."""
 
     mutant_id = "K05.draft-voided-on-refusal"
-    stopped_by = Stop(scenario="F12", cell={"other": "depth"}, check="handle-leaves-it", part="draft", phase="seen")
+    stopped_by = Stop(scenario="F12", cell={"other": "depth"}, check="handle-leaves-it", part="meta", phase="seen")
     session = _RefusedVoids

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -273,15 +274,16 @@ class _NoRollbackAfterAcceptance(Speculator):
         super().keep(step)
 
     def rollback_target(self, step: TargetCopy) -> None:
-        if self.kept < 2:
-            super().rollback_target(step)
+        whole = self.kept < 2
+        fixed = step.fixed if whole else tuple(tensor.clone() for tensor in self.target_fixed())
+        super().rollback_target(replace(step, fixed=fixed))
 
 
 class PartialNotRolledBack(Mutant):
-    """The target is rolled back where a whole draft was rejected, not where a part of it was accepted."""
+    """Where a part of a draft was accepted, the rows of the rest are taken back and the recurrent state is not."""
 
     mutant_id = "K11.partial-not-rolled-back"
-    stopped_by = Stop(scenario="D09", cell={"drafts": "partial"}, check="as-plain", part="meta", phase="end")
+    stopped_by = Stop(scenario="D09", cell={"drafts": "partial"}, check="as-plain", part="recurrent", phase="end")
     speculator = _NoRollbackAfterAcceptance
 
 
