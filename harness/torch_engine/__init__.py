@@ -11,23 +11,31 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.torch_engine.cache import SessionCache
-    from harness.torch_engine.cache_types import CachePlan, Turn
+    from harness.torch_engine.cache_types import CachePlan, Restorable, Turn
+    from harness.torch_engine.chat import ChatFormat, chat_format
     from harness.torch_engine.engine import TorchEngine
     from harness.torch_engine.errors import TorchEngineError
     from harness.torch_engine.handles import SessionHandle
+    from harness.torch_engine.keys import CacheKey, Schedule, encode_domain
     from harness.torch_engine.options import EngineOptions, SessionOptions
+    from harness.torch_engine.planning import MemoryPlan, measured_workspace, plan_engine, plan_memory
     from harness.torch_engine.sampling import Greedy, Sampling
     from harness.torch_engine.session import TorchSession
     from harness.torch_engine.snapshot import Snapshot, Snapshotter
     from harness.torch_engine.state import FixedPart, RowStream, StateLayout
 
 __all__ = [
+    "CacheKey",
     "CachePlan",
+    "ChatFormat",
     "EngineOptions",
     "FixedPart",
     "Greedy",
+    "MemoryPlan",
+    "Restorable",
     "RowStream",
     "Sampling",
+    "Schedule",
     "SessionCache",
     "SessionHandle",
     "SessionOptions",
@@ -38,15 +46,25 @@ __all__ = [
     "TorchEngineError",
     "TorchSession",
     "Turn",
+    "chat_format",
+    "encode_domain",
+    "measured_workspace",
+    "plan_engine",
+    "plan_memory",
 ]
 
 _HOMES = {
+    "CacheKey": "keys",
     "CachePlan": "cache_types",
+    "ChatFormat": "chat",
     "EngineOptions": "options",
     "FixedPart": "state",
     "Greedy": "sampling",
+    "MemoryPlan": "planning",
+    "Restorable": "cache_types",
     "RowStream": "state",
     "Sampling": "sampling",
+    "Schedule": "keys",
     "SessionCache": "cache",
     "SessionHandle": "handles",
     "SessionOptions": "options",
@@ -57,6 +75,11 @@ _HOMES = {
     "TorchEngineError": "errors",
     "TorchSession": "session",
     "Turn": "cache_types",
+    "chat_format": "chat",
+    "encode_domain": "keys",
+    "measured_workspace": "planning",
+    "plan_engine": "planning",
+    "plan_memory": "planning",
 }
 
 
