@@ -47,6 +47,9 @@ class TorchAdapter:
     name = "torch"
     engine_class: type[TorchEngine] = TorchEngine
     """A subclass of the engine may stand here; nothing else changes."""
+    options_class: type[EngineOptions] = EngineOptions
+    """Its options."""
+    variants: Mapping[str, str] = VARIANTS
     path_sets: Mapping[str, Sequence[str]] = {
         "engine": (
             "harness.torch_engine:**/*.py",
@@ -62,6 +65,14 @@ class TorchAdapter:
         """Devices of this torch build, best first."""
         return torch_devices()
 
+    def libraries(self, kind: str) -> Mapping[str, str]:
+        """SHA-256 of the libraries that are really loaded, as facts.
+
+        Args:
+            kind: Type of the device.
+        """
+        return library_digests(kind)
+
     def open(self, options: Options) -> TorchAdapterEngine:
         """Make the weights of a preset and put them on a device.
 
@@ -72,13 +83,13 @@ class TorchAdapter:
         query = memory_query(str(wanted.pop(MEMORY_QUERY, "")))
         transfer = str(wanted.pop(TRANSFER, ""))
         disk: Options = {name: wanted.pop(name) for name in DISK_OPTIONS if name in wanted}
-        known = {field.name for field in fields(EngineOptions)}
+        known = {field.name for field in fields(self.options_class)}
         unknown = sorted(set(wanted) - known)
         if unknown:
             told = sorted({*known, *DISK_OPTIONS, MEMORY_QUERY, TRANSFER})
             raise RefusedError(RefusalCode.UNSUPPORTED, f"unknown options {unknown}; known are {told}")
         with refusals():
-            validated = EngineOptions(**wanted)  # type: ignore[arg-type] # validated by the engine
+            validated = self.options_class(**wanted)  # type: ignore[arg-type] # validated by the engine
             engine = self.engine_class(validated, memory_query=query)
             engine.cache.tier = open_tier(engine, disk)
         failing_transfers(engine, transfer)
@@ -104,11 +115,11 @@ class TorchAdapterEngine:
         return Identity(
             engine=self._adapter.name,
             version=str(told["version"]),
-            model=slug(str(told["preset"])),
+            model=slug(str(told.get("model", told["preset"]))),
             model_digest=str(told["model_digest"]),
             hw_class=hw_class(kind, str(device.get("arch", "")), str(device.get("memory_kind", ""))),
             observability=Observability.PARTS,
-            facts={**facts, "logits_type": LOGITS_TYPE, **library_digests(kind)},
+            facts={**facts, "logits_type": LOGITS_TYPE, **self._adapter.libraries(kind)},
             device=device,
             path_sets=self._adapter.path_sets,
         )
@@ -123,13 +134,14 @@ class TorchAdapterEngine:
         Raises:
             RefusedError: An option is unknown or out of range.
         """
-        own = {name: value for name, value in options.items() if name not in VARIANTS}
+        own = {name: value for name, value in options.items() if name not in self._adapter.variants}
         with refusals():
             return TorchAdapterSession(self, self._beside(options).open_session(**own))
 
     def _beside(self, options: Options) -> TorchEngine:
         """Return the engine of a session: this one, or one beside it with the same store."""
-        changed = {VARIANTS[name]: value for name, value in options.items() if name in VARIANTS}
+        known = self._adapter.variants
+        changed = {known[name]: value for name, value in options.items() if name in known}
         return self._variant(changed) if changed else self._engine
 
     def store(self) -> tuple[Sequence[Options], Mapping[str, int]]:

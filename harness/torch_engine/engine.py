@@ -57,7 +57,7 @@ class TorchEngine:
     ) -> None:
         self.options = options or EngineOptions()
         self.options.validate()
-        self.device = open_device(self.options.device)
+        self.device = self.place()
         apply_settings(self.options)
         self.model = self.load()
         self.snapshotter = self.snapshotter_class()
@@ -71,6 +71,10 @@ class TorchEngine:
             whole=self.options.snapshots == "whole",
         )
         self._handles: set[SessionHandle] = set()
+
+    def place(self) -> torch.device:
+        """The device of the options, shown to be there; buffers lie on it."""
+        return open_device(self.options.device)
 
     def load(self) -> LoadedModel:
         """Make the model of the options, on the engine's device."""

@@ -1,0 +1,160 @@
+"""Session images as mlx-lm writes them: a prompt-cache file, with what else a session needs in its metadata.
+
+The library writes and reads the cache. It checks neither whose cache it is nor whether a byte has changed; what stands
+in the metadata is checked here. Loads are lazy: an array is read from the file when it is first used. So everything is
+computed at once, unless the engine option ``load`` says ``lazy``, which is what a caller gets who forgets it.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+import torch
+
+from harness.adapters.staged import StagedBuffers
+from harness.torch_engine.errors import CapacityError, IdentityError, MetadataError, SnapshotError, UnsupportedError
+from harness.torch_engine.handles import check_identity
+from harness.torch_engine.image_wire import ImageFormatError, ImageUnsupportedError, ShortBufferError
+from harness.torch_engine.metadata import Metadata, decode_metadata
+from harness.torch_engine.session_image import Imager
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from harness.torch_engine.session import TorchSession
+
+_LEAST: Final = 64
+"""Bytes below which nothing can be a file of this kind."""
+
+
+class PromptCacheImager(Imager):
+    """Images in the library's own format.
+
+    Args:
+        lazy: Leave arrays in the file until they are used.
+    """
+
+    def __init__(self, *, lazy: bool) -> None:
+        self._lazy = lazy
+        self._folder = tempfile.TemporaryDirectory(prefix="statecert-mlx-")
+        self._slot = Path(self._folder.name) / "slot.safetensors"
+        """One file, as a server has one for each slot: the next load goes through it too."""
+        self._copied = 0
+
+    def size(self, session: TorchSession) -> int:
+        """Bytes of a session's image."""
+        return len(self._written(session))
+
+    def export(self, session: TorchSession, capacity: int) -> bytearray:
+        """The file that the library writes."""
+        made = self._written(session)
+        if len(made) > capacity:
+            raise ShortBufferError(f"buffer: expected {len(made)} bytes, found {capacity}")
+        return bytearray(made)
+
+    def bring(self, session: TorchSession, data: Buffer) -> int:
+        """Become the session of a file; everything that the metadata tells is checked before anything is touched."""
+        session.idle("adopt")
+        buffers = _buffers(session)
+        cache, told = self._loaded(bytes(memoryview(data)))
+        meta = _checked(session, buffers, cache, told)
+        session.abandon()
+        session.continuing.drop()
+        session.trail.drop()
+        session.cancelled = False
+        buffers.held.cache = cache
+        buffers.history_rows = 0
+        history = np.asarray(json.loads(told["history"]), dtype=np.int32)
+        end = meta.position + meta.owed
+        buffers.remember(history[:end])
+        logits = np.frombuffer(base64.b64decode(told["logits"]), dtype="<f4").copy()
+        buffers.logits.copy_(torch.from_numpy(logits))
+        buffers.rng.copy_(torch.tensor(json.loads(told["rng"]), dtype=torch.int64))
+        session._prompt = history if len(history) > end else history[:0]  # noqa: SLF001 - as `adopt` does
+        session.position, session.decoded = meta.position, meta.decoded
+        session.logits_valid, session.owed = meta.logits_valid, meta.owed
+        return self._copied
+
+    def _written(self, session: TorchSession) -> bytes:
+        from mlx_lm.models.cache import save_prompt_cache
+
+        session.idle("export")
+        buffers = _buffers(session)
+        if not session.position:
+            raise ImageUnsupportedError("export: a prompt cache without tokens cannot be read back")
+        history = (*session.history(), *session.prompt[session.position + session.owed :].tolist())
+        told = {
+            "identity": json.dumps(dict(session.identity), sort_keys=True),
+            "meta": session.metadata().hex(),
+            "history": json.dumps(list(map(int, history))),
+            "logits": base64.b64encode(buffers.logits.numpy().tobytes()).decode("ascii"),
+            "rng": json.dumps(buffers.rng.tolist()),
+        }
+        with tempfile.TemporaryDirectory(prefix="statecert-mlx-") as folder:
+            path = Path(folder) / "out.safetensors"
+            save_prompt_cache(str(path), list(buffers.held.cache), told)
+            return path.read_bytes()
+
+    def _loaded(self, data: bytes) -> tuple[list[Any], Mapping[str, str]]:
+        import mlx.core as mx
+        from mlx.utils import tree_flatten
+        from mlx_lm.models.cache import load_prompt_cache
+
+        if len(data) < _LEAST:
+            raise ShortBufferError(f"image: expected at least {_LEAST} bytes, found {len(data)}")
+        self._slot.write_bytes(data)
+        try:
+            cache, told = load_prompt_cache(str(self._slot), return_metadata=True)
+            held = [array for _, array in tree_flatten([one.state for one in cache]) if isinstance(array, mx.array)]
+            if not self._lazy:
+                mx.eval(held)
+                cache = copy.deepcopy(cache)
+        except (RuntimeError, ValueError, KeyError, TypeError, IndexError) as error:
+            raise ImageFormatError(f"prompt cache: {str(error).splitlines()[0]}") from error
+        self._copied = sum(int(array.nbytes) for array in held)
+        return list(cache), cast("Mapping[str, str]", told)
+
+
+def _buffers(session: TorchSession) -> StagedBuffers:
+    buffers = session.buffers
+    assert isinstance(buffers, StagedBuffers)  # noqa: S101 - its session was made with them
+    return buffers
+
+
+def _checked(session: TorchSession, buffers: StagedBuffers, cache: list[Any], told: Mapping[str, str]) -> Metadata:
+    """Part 0, shown to fit the session and the cache.
+
+    Raises:
+        ImageFormatError: The metadata cannot be read, or contradicts the cache.
+        IdentityError: Another model, build or schedule.
+        CapacityError: More tokens than the session holds.
+    """
+    try:
+        identity, history = json.loads(told["identity"]), json.loads(told["history"])
+        meta = decode_metadata(bytes.fromhex(told["meta"]))
+        logits = base64.b64decode(told["logits"])
+        rng = json.loads(told["rng"])
+    except (KeyError, TypeError, ValueError, MetadataError) as error:
+        raise ImageFormatError(f"metadata: {type(error).__name__}") from error
+    check_identity(identity, session.identity)
+    try:
+        found = buffers.model.lengths(cache)
+        if found != meta.layers:
+            raise ImageFormatError(f"cache: expected the lengths {meta.layers}, found {found}")
+        buffers.check_lengths(meta, meta.position)
+    except (IdentityError, CapacityError):
+        raise
+    except (SnapshotError, UnsupportedError, AttributeError, ValueError) as error:
+        raise ImageFormatError(f"cache: {error}") from error
+    if len(logits) != 4 * buffers.model.vocab or len(rng) != buffers.rng.numel():
+        raise ImageFormatError("metadata: logits or generator have another size")
+    if len(history) < meta.position + meta.owed or not all(0 <= token < buffers.model.vocab for token in history):
+        raise ImageFormatError("metadata: the history does not fit")
+    return meta
