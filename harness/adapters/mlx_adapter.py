@@ -78,7 +78,7 @@ class MlxModel:
         self.forward(probe, torch.tensor([8, 9], dtype=torch.int64))
         self._shape = CacheShape(probe, options.chunk)
         self.parts: Sequence[PartSpec] = self._shape.parts
-        self.families = sorted({part.family for part in self.parts})
+        self.families: Sequence[str] = sorted({part.family for part in self.parts})
         self.facts: Mapping[str, str | int] = {
             "model_type": found.type,
             "families": ",".join(self.families),

@@ -82,7 +82,7 @@ class TransformersModel:
             self.forward(probe, torch.tensor([8, 9], dtype=torch.int64))
         self._shape = CacheShape(probe, options.rebuild)
         self.parts: Sequence[PartSpec] = self._shape.parts
-        self.families = sorted({part.family for part in self.parts if part.shape != (0,)})
+        self.families: Sequence[str] = sorted({part.family for part in self.parts if part.shape != (0,)})
         if not self.families:
             raise UnsupportedError("model: two tokens were forwarded, and its cache is empty")
         self.facts: Mapping[str, str | int] = {
@@ -113,7 +113,8 @@ class TransformersModel:
         ids = tokens.to(self._module.device).unsqueeze(0)
         with torch.inference_mode():
             out = self._module(input_ids=ids, use_cache=True, **{self._held: cache}, **self._more)
-        return out.logits[0, -1].to(torch.float32)
+        logits: Tensor = out.logits[0, -1]
+        return logits.to(torch.float32)
 
     def lengths(self, cache: Any) -> Lengths:  # noqa: ANN401
         """Lengths and flags."""
