@@ -4,14 +4,25 @@ BIN := .venv/bin
 T ?= tests scenarios
 JOBS ?= 2
 SUITE ?= default
+EXTRAS ?= transformers,mlx,llamacpp
+ENGINES ?= transformers mlx llamacpp
 
-.PHONY: help venv certify test format lint check wheel-check rejudge gate fuzz full soak kill reports reports-check benchmarks device-bundle clean
+.PHONY: help venv extras engines certify test format lint check wheel-check rejudge gate fuzz full soak kill reports reports-check benchmarks device-bundle clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 venv: ## make .venv (PYTHON= picks the interpreter; a torch that it already has is reused)
 	@$(PYTHON) tools/make_venv.py
+
+extras: venv ## the libraries of the real engines, into .venv (EXTRAS=transformers,mlx,...)
+	@$(PYTHON) tools/make_venv.py --extras $(EXTRAS)
+
+# a stop or an error on a real engine is a finding, not a failure of this target: it is in the table and in runs/engines/
+engines: extras ## the suite on every real engine, with what it finds (ENGINES=names of lab or entry points)
+	@for e in $(ENGINES); do \
+	  echo "== $$e"; $(BIN)/statecert run --suite $(SUITE) --target $$e --quiet --out runs/engines || [ $$? -eq 1 -o $$? -eq 3 ] || exit $$?; \
+	done
 
 certify: venv ## run the default suite on the best device here, write certificates to runs/, gate them (JOBS=1: one by one)
 	@$(BIN)/statecert run --suite $(SUITE) --jobs $(JOBS) --gate
@@ -46,7 +57,7 @@ reports-check: venv ## reports/ are what certificates/ give
 	@$(BIN)/statecert report --format md --out reports --check
 
 # seconds first, minutes later; pytest last, so that its closing line is the last line
-check: lint gate rejudge reports-check wheel-check ## everything that CI runs
+check: extras lint gate rejudge reports-check wheel-check ## everything that CI runs
 	@$(BIN)/statecert fuzz --seconds 60
 	@$(BIN)/statecert mutants
 	@$(MAKE) --no-print-directory test

@@ -1,5 +1,7 @@
 """Makes or refreshes ``.venv`` for this checkout. Standard library only; run by ``make``.
 
+``--extras a,b`` then adds extras of ``pyproject.toml``; what is there already is left alone.
+
 A torch that the calling Python already has, and that is in range, is reused through system site packages, so that
 ROCm, CUDA and Mac users keep theirs. Otherwise the pinned one of ``constraints.txt`` is installed.
 """
@@ -17,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / ".venv"
 STAMP = HOME / "statecert-stamp"
+EXTRAS = HOME / "statecert-extras"
 LOWEST, BEYOND = (2, 6), (2, 14)
 PYTHONS = ((3, 11), (3, 14))
 
@@ -51,6 +54,24 @@ def main() -> int:
     return 0
 
 
+def add_extras(names: str) -> int:
+    """Install extras into the environment that is there, if they are missing or older than what they are made from."""
+    known = EXTRAS.read_text().split("\n") if EXTRAS.is_file() else []
+    wanted = stamp()
+    missing = [name for name in names.split(",") if f"{name} {wanted}" not in known]
+    if not missing:
+        return 0
+    say(f"installing {', '.join(missing)} (about a minute) ...")
+    pip = [str(HOME / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    spec = f"{ROOT}[{','.join(missing)}]"
+    result = subprocess.run([*pip, "-c", str(HOME / "constraints.txt"), "-e", spec], check=False)
+    if result.returncode:
+        say("pip could not install the extras; its last lines above say why")
+        return 3
+    EXTRAS.write_text("\n".join([*known, *(f"{name} {wanted}" for name in missing)]))
+    return 0
+
+
 def stamp() -> str:
     """Digest of everything that the environment is made from."""
     parts = [sys.executable, str(ROOT)]
@@ -75,4 +96,7 @@ def say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    code = main()
+    if not code and sys.argv[1:2] == ["--extras"]:
+        code = add_extras(sys.argv[2])
+    raise SystemExit(code)

@@ -37,6 +37,8 @@ EXTRA: Final = "the packages mlx and mlx-lm are not installed: pip install 'stat
 METAL: Final = "metal"
 LOADS: Final = ("eager", "lazy")
 IMAGES: Final = ("prompt_cache", "bundle")
+_GROUP: Final = 32
+"""Elements that share a scale in a quantised cache."""
 ALL_FAMILIES: Final = "conv,kv,recurrent,window"
 
 
@@ -95,7 +97,7 @@ class MlxModel:
         made = make_prompt_cache(self._module)
         if not self._bits:
             return list(made)
-        return [QuantizedKVCache(group_size=16, bits=self._bits) if type(one) is KVCache else one for one in made]
+        return [QuantizedKVCache(group_size=_GROUP, bits=self._bits) if type(one) is KVCache else one for one in made]
 
     def forward(self, cache: Sequence[Any], tokens: Tensor) -> Tensor:
         """Forward tokens; the logits after the last one. Everything is computed before it returns."""
@@ -137,7 +139,7 @@ class MlxEngine(StagedEngine):
     library: ClassVar[str] = LIBRARY
     options: MlxOptions
 
-    def __init__(self, options: EngineOptions | None = None, **named: Any) -> None:  # noqa: ANN401 - handed on
+    def __init__(self, options: EngineOptions | None = None, **named: Any) -> None:
         super().__init__(options or MlxOptions(), **named)
         if self.options.image == "prompt_cache":
             self.imager: Imager = PromptCacheImager(lazy=self.options.load == "lazy")
@@ -224,7 +226,11 @@ class MlxAdapter(TorchAdapter):
         return [
             *made,
             ("mlx-kv8", {"preset": "llama", "kv_bits": 8}, "quantised K/V"),
-            ("mlx-bundle", {"preset": "tiny", "image": "bundle"}, "images with digests, in place of prompt-cache files"),
+            (
+                "mlx-bundle",
+                {"preset": "tiny", "image": "bundle"},
+                "images with digests, in place of prompt-cache files",
+            ),
             ("mlx-lazy", {"preset": "tiny", "load": "lazy"}, "images that are read at their first use: must fail"),
         ]
 

@@ -77,11 +77,11 @@ class CacheShape:
         """Fill a new cache with what lies on the stage."""
         entries = iter(lengths)
         for index, (layer, kinds) in enumerate(zip(cache, self.kinds, strict=True)):
-            for kind, number in kinds:
+            for _, number in kinds:
                 _install(index, layer, number, stage, next(entries))
         return cache
 
-    def _spec(self, name: str, array: Any, index: int, kind: int, entry: int, layer: Any) -> PartSpec:  # noqa: ANN401
+    def _spec(self, name: str, array: Any, index: int, kind: int, entry: int, layer: Any) -> PartSpec:
         dtype = _torch_dtype(array)
         if kind == ARRAY:
             family = name.rpartition(".")[2]
@@ -90,9 +90,7 @@ class CacheShape:
         if kind == ROTATING:
             shape = (layer.max_size + 3 * self._chunk, heads, size)
             return PartSpec(name=name, family="window", layer=index, dtype=dtype, shape=shape)
-        return PartSpec(
-            name=name, family="kv", layer=index, dtype=dtype, shape=(heads, size), rows=True, entry=entry
-        )
+        return PartSpec(name=name, family="kv", layer=index, dtype=dtype, shape=(heads, size), rows=True, entry=entry)
 
 
 def record(cache: Sequence[Any]) -> None:
@@ -122,7 +120,7 @@ def trim(cache: Sequence[Any], count: int) -> None:
         raise SessionStateError(f"trim: expected {count} tokens, found {taken}")
 
 
-def _kinds(layer: Any) -> list[tuple[int, int]]:  # noqa: ANN401 - the library's own type
+def _kinds(layer: Any) -> list[tuple[int, int]]:
     """Kind, and number of the array, of every entry of a layer.
 
     Raises:
@@ -138,7 +136,7 @@ def _kinds(layer: Any) -> list[tuple[int, int]]:  # noqa: ANN401 - the library's
     raise UnsupportedError(f"cache: a layer of type {type(layer).__name__} is not known here")
 
 
-def _lengths(layer: Any, kind: int, number: int) -> LayerLengths:  # noqa: ANN401
+def _lengths(layer: Any, kind: int, number: int) -> LayerLengths:
     if kind == ARRAY:
         return kind, int(layer.cache[number] is not None), 0, 0
     offset = int(layer.offset)
@@ -148,7 +146,7 @@ def _lengths(layer: Any, kind: int, number: int) -> LayerLengths:  # noqa: ANN40
     return kind, offset, offset, 0
 
 
-def _arrays(index: int, layer: Any, kind: int, number: int) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+def _arrays(index: int, layer: Any, kind: int, number: int) -> Iterator[tuple[str, Any]]:
     """Name and array of everything that an entry holds; None: nothing yet."""
     if kind == ARRAY:
         yield f"layer{index}.{_ARRAYS[number]}", layer.cache[number]
@@ -161,7 +159,7 @@ def _arrays(index: int, layer: Any, kind: int, number: int) -> Iterator[tuple[st
             yield f"layer{index}.{'window_' if kind == ROTATING else ''}{side}", held
 
 
-def _torch_dtype(array: Any) -> torch.dtype:  # noqa: ANN401
+def _torch_dtype(array: Any) -> torch.dtype:
     import mlx.core as mx
 
     known = {
@@ -173,7 +171,7 @@ def _torch_dtype(array: Any) -> torch.dtype:  # noqa: ANN401
     return known[array.dtype]
 
 
-def _put(place: Tensor, array: Any, valid: int, kind: int) -> None:  # noqa: ANN401
+def _put(place: Tensor, array: Any, valid: int, kind: int) -> None:
     """Copy what is valid to its place, token-major; the rest of a fixed part is zeroed."""
     if array is None:
         if kind in (ARRAY, ROTATING):
@@ -190,7 +188,7 @@ def _put(place: Tensor, array: Any, valid: int, kind: int) -> None:  # noqa: ANN
     place[:valid].copy_(found[0, :, :valid].transpose(0, 1))
 
 
-def _install(index: int, layer: Any, number: int, stage: Mapping[str, Tensor], entry: LayerLengths) -> None:  # noqa: ANN401
+def _install(index: int, layer: Any, number: int, stage: Mapping[str, Tensor], entry: LayerLengths) -> None:
     kind, tokens, stored, at = entry
     if kind == ARRAY:
         layer.cache[number] = _array(stage[f"layer{index}.{_ARRAYS[number]}"].unsqueeze(0)) if tokens else None
@@ -211,14 +209,14 @@ def _install(index: int, layer: Any, number: int, stage: Mapping[str, Tensor], e
     layer.keys, layer.values = sides
 
 
-def _rows(rows: Tensor, room: int, *, unsigned: bool) -> Any:  # noqa: ANN401
+def _rows(rows: Tensor, room: int, *, unsigned: bool) -> Any:
     """An array (1, heads, room, size) of rows (n, heads, size), zero beyond them."""
     padded = torch.zeros((room, *rows.shape[1:]), dtype=rows.dtype)
     padded[: rows.shape[0]].copy_(rows)
     return _array(padded.transpose(0, 1).unsqueeze(0), unsigned=unsigned)
 
 
-def _array(tensor: Tensor, *, unsigned: bool = False) -> Any:  # noqa: ANN401
+def _array(tensor: Tensor, *, unsigned: bool = False) -> Any:
     """A computed array of its own memory."""
     import mlx.core as mx
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from harness.adapters.staged import StagedBuffers
@@ -43,8 +46,9 @@ class PromptCacheImager(Imager):
 
     def __init__(self, *, lazy: bool) -> None:
         self._lazy = lazy
-        self._folder = tempfile.TemporaryDirectory(prefix="statecert-mlx-")
-        self._slot = Path(self._folder.name) / "slot.safetensors"
+        folder = tempfile.mkdtemp(prefix="statecert-mlx-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._slot = Path(folder) / "slot.safetensors"
         """One file, as a server has one for each slot: the next load goes through it too."""
         self._copied = 0
 
@@ -71,7 +75,7 @@ class PromptCacheImager(Imager):
         session.cancelled = False
         buffers.held.cache = cache
         buffers.history_rows = 0
-        history = np.asarray(json.loads(told["history"]), dtype=np.int32)
+        history = _tokens(told["history"])
         end = meta.position + meta.owed
         buffers.remember(history[:end])
         logits = np.frombuffer(base64.b64decode(told["logits"]), dtype="<f4").copy()
@@ -93,7 +97,7 @@ class PromptCacheImager(Imager):
         told = {
             "identity": json.dumps(dict(session.identity), sort_keys=True),
             "meta": session.metadata().hex(),
-            "history": json.dumps(list(map(int, history))),
+            "history": np.asarray(history, dtype="<i4").tobytes().hex(),
             "logits": base64.b64encode(buffers.logits.numpy().tobytes()).decode("ascii"),
             "rng": json.dumps(buffers.rng.tolist()),
         }
@@ -128,6 +132,11 @@ def _buffers(session: TorchSession) -> StagedBuffers:
     return buffers
 
 
+def _tokens(words: str) -> npt.NDArray[np.int32]:
+    """Token ids from as many words of eight hex digits: files of equally many tokens have one size."""
+    return np.frombuffer(bytes.fromhex(words), dtype="<i4").astype(np.int32)
+
+
 def _checked(session: TorchSession, buffers: StagedBuffers, cache: list[Any], told: Mapping[str, str]) -> Metadata:
     """Part 0, shown to fit the session and the cache.
 
@@ -137,7 +146,7 @@ def _checked(session: TorchSession, buffers: StagedBuffers, cache: list[Any], to
         CapacityError: More tokens than the session holds.
     """
     try:
-        identity, history = json.loads(told["identity"]), json.loads(told["history"])
+        identity, history = json.loads(told["identity"]), _tokens(told["history"])
         meta = decode_metadata(bytes.fromhex(told["meta"]))
         logits = base64.b64decode(told["logits"])
         rng = json.loads(told["rng"])
@@ -155,6 +164,6 @@ def _checked(session: TorchSession, buffers: StagedBuffers, cache: list[Any], to
         raise ImageFormatError(f"cache: {error}") from error
     if len(logits) != 4 * buffers.model.vocab or len(rng) != buffers.rng.numel():
         raise ImageFormatError("metadata: logits or generator have another size")
-    if len(history) < meta.position + meta.owed or not all(0 <= token < buffers.model.vocab for token in history):
+    if len(history) < meta.position + meta.owed or not bool(((history >= 0) & (history < buffers.model.vocab)).all()):
         raise ImageFormatError("metadata: the history does not fit")
     return meta

@@ -51,7 +51,7 @@ class Tiny:
 
 
 TINY: Final[Mapping[str, Tiny]] = {
-    "llama": Tiny("llama", "attention", _ATTENTION),
+    "llama": Tiny("llama", "attention", {**_ATTENTION, "head_dim": 32}),
     "qwen3": Tiny("qwen3", "attention", {**_ATTENTION, "tie_word_embeddings": True, "rope_theta": 10000.0}),
     "qwen3_next": Tiny(
         "qwen3_next",
@@ -176,7 +176,7 @@ def local(path: str, dtype: str) -> Found:
     return _found(made, str(config["model_type"]), int(config["vocab_size"]), config, dtype, seeded=False)
 
 
-def mlx_dtype(name: str) -> Any:  # noqa: ANN401 - the library's own type
+def mlx_dtype(name: str) -> Any:
     """The library's element type of a name."""
     import mlx.core as mx
 
@@ -184,7 +184,7 @@ def mlx_dtype(name: str) -> Any:  # noqa: ANN401 - the library's own type
 
 
 def _found(
-    made: Any,  # noqa: ANN401 - the library's own type
+    made: Any,
     kind: str,
     vocab: int,
     config: Mapping[str, Any],
@@ -206,7 +206,7 @@ def _found(
     return Found(made, kind, vocab, digest, weights.hexdigest(), seeded)
 
 
-def host(array: Any) -> np.ndarray[Any, Any]:  # noqa: ANN401
+def host(array: Any) -> np.ndarray[Any, Any]:
     """A copy of an array's bytes on the host, computed now; 16-bit floats as their bits."""
     import mlx.core as mx
 

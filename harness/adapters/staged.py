@@ -2,8 +2,9 @@
 
 A library's cache grows, moves and changes its type as it likes; a snapshot needs labelled buffers. So each session has
 a *stage*: one torch buffer for every part. A look or a capture copies the cache onto the stage first; a restore copies
-a snapshot onto the stage, and then a new cache is made of it (`ForeignModel.install`). Delta chains, handles, images and
-the disk tier are those of the torch engine, unchanged. What the library itself does (forward, crop) runs on its cache.
+a snapshot onto the stage, and then a new cache is made of it (`ForeignModel.install`). Delta chains, handles, images
+and the disk tier are those of the torch engine, unchanged. What the library does itself (forward, crop) runs on its
+cache.
 """
 
 from __future__ import annotations
@@ -67,28 +68,28 @@ class ForeignModel(Protocol):
     facts: Mapping[str, str | int]
     """What an identity says beside the digests: versions, types, effective settings."""
 
-    def new_cache(self) -> Any:  # noqa: ANN401 - the library's own type
+    def new_cache(self) -> Any:
         """A cache before any token."""
 
-    def forward(self, cache: Any, tokens: Tensor) -> Tensor:  # noqa: ANN401
+    def forward(self, cache: Any, tokens: Tensor) -> Tensor:
         """Forward tokens (n,) i64; the logits (vocab,) f32 after the last one."""
 
-    def lengths(self, cache: Any) -> Lengths:  # noqa: ANN401
+    def lengths(self, cache: Any) -> Lengths:
         """Kind code and three words per entry: lengths, and the flags that must travel."""
 
-    def stage(self, cache: Any, stage: Mapping[str, Tensor]) -> None:  # noqa: ANN401
+    def stage(self, cache: Any, stage: Mapping[str, Tensor]) -> None:
         """Copy a cache onto the stage; what is not valid in a fixed part is zeroed."""
 
-    def install(self, stage: Mapping[str, Tensor], lengths: Lengths) -> Any:  # noqa: ANN401
+    def install(self, stage: Mapping[str, Tensor], lengths: Lengths) -> Any:
         """A new cache with what lies on the stage; it shares no memory with it."""
 
     def fits(self, lengths: Lengths, position: int) -> str:
         """What is wrong with lengths at a position; empty: nothing."""
 
-    def record(self, cache: Any) -> None:  # noqa: ANN401
+    def record(self, cache: Any) -> None:
         """Let the cache keep what a rollback needs."""
 
-    def rollback(self, cache: Any, count: int) -> None:  # noqa: ANN401
+    def rollback(self, cache: Any, count: int) -> None:
         """Take tokens back, by the library's own means."""
 
 
@@ -357,7 +358,7 @@ class StagedEngine(TorchEngine):
         """
         raise NotImplementedError
 
-    def load(self) -> Any:  # noqa: ANN401 - see `model`
+    def load(self) -> Any:
         """Load the model and put it where the torch engine has its own."""
         model = self.foreign()
         return Loaded(model, ForeignDecoder(model), _Config(model.vocab), model.digest, model.weights_sha256)

@@ -65,6 +65,10 @@ class TorchAdapter:
         """Devices of this torch build, best first."""
         return torch_devices()
 
+    def targets(self) -> Sequence[tuple[str, Options, str]]:
+        """What a lab may name."""
+        return [(f"torch-{preset}", {"preset": preset}, "") for preset in ("tiny", "small")]
+
     def libraries(self, kind: str) -> Mapping[str, str]:
         """SHA-256 of the libraries that are really loaded, as facts.
 

@@ -94,7 +94,7 @@ class TransformersModel:
             **library_files(found.type),
         }
 
-    def new_cache(self) -> Any:  # noqa: ANN401 - the library's own type
+    def new_cache(self) -> Any:
         """A cache before any token."""
         from transformers import DynamicCache, QuantizedCache, StaticCache
 
@@ -108,7 +108,7 @@ class TransformersModel:
             raise UnsupportedError(f"cache: {error}") from error
         return DynamicCache(config=config)
 
-    def forward(self, cache: Any, tokens: Tensor) -> Tensor:  # noqa: ANN401
+    def forward(self, cache: Any, tokens: Tensor) -> Tensor:
         """Forward tokens; the logits after the last one."""
         ids = tokens.to(self._module.device).unsqueeze(0)
         with torch.inference_mode():
@@ -116,16 +116,16 @@ class TransformersModel:
         logits: Tensor = out.logits[0, -1]
         return logits.to(torch.float32)
 
-    def lengths(self, cache: Any) -> Lengths:  # noqa: ANN401
+    def lengths(self, cache: Any) -> Lengths:
         """Lengths and flags."""
         return self._shape.lengths(cache)
 
-    def stage(self, cache: Any, stage: Mapping[str, Tensor]) -> None:  # noqa: ANN401
+    def stage(self, cache: Any, stage: Mapping[str, Tensor]) -> None:
         """Copy a cache onto the stage."""
         with torch.inference_mode():
             self._shape.stage(cache, stage)
 
-    def install(self, stage: Mapping[str, Tensor], lengths: Lengths) -> Any:  # noqa: ANN401
+    def install(self, stage: Mapping[str, Tensor], lengths: Lengths) -> Any:
         """Make a cache of the stage."""
         with torch.inference_mode():
             return self._shape.install(self.new_cache(), stage, lengths)
@@ -134,11 +134,11 @@ class TransformersModel:
         """What is wrong with lengths."""
         return self._shape.fits(lengths, position)
 
-    def record(self, cache: Any) -> None:  # noqa: ANN401
+    def record(self, cache: Any) -> None:
         """Let the cache keep its past."""
         transformers_cache.record(cache)
 
-    def rollback(self, cache: Any, count: int) -> None:  # noqa: ANN401
+    def rollback(self, cache: Any, count: int) -> None:
         """Crop."""
         with torch.inference_mode():
             transformers_cache.crop(cache, count)

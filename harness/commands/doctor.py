@@ -8,12 +8,13 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from harness.commands.common import add_json, show
-from harness.errors import EngineError, ExitCode, StatecertError
+from harness.commands.common import LAB, add_json, show
+from harness.errors import EngineError, ExitCode, StatecertError, UsageError
+from harness.model.target import Target
 
 EXAMPLE = "example: statecert doctor"
 
@@ -21,7 +22,15 @@ PACKAGES = ("torch", "numpy", "orjson", "jsonschema", "jsonschema-rs", "pyyaml",
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Only ``--json``."""
+    """``--write`` and ``--json``."""
+    parser.add_argument(
+        "--write",
+        type=Path,
+        nargs="?",
+        const=Path(LAB),
+        metavar="FILE",
+        help=f"write the targets that can run here to a lab file (default: {LAB})",
+    )
     add_json(parser)
 
 
@@ -29,7 +38,12 @@ def run(args: argparse.Namespace) -> ExitCode:
     """Print one row per finding; 1 if no engine can run here."""
     from harness.reporting.tables import Column, Table
 
-    rows = [*_base(), *_engines()]
+    if args.write is not None and args.write.exists():
+        raise UsageError(f"{args.write} is there already; remove it, or name another file")
+    found: list[tuple[Target, str]] = []
+    rows = [*_base(), *_engines(found)]
+    if args.write is not None:
+        rows.append(_written(args.write, found))
     columns = [Column(key=key, header=key) for key in ("what", "state", "detail")]
     show(Table(title="this machine", columns=columns, rows=rows), as_json=args.json)
     able = any(row["what"].startswith("device ") and row["state"] == "pass" for row in rows)
@@ -51,18 +65,27 @@ def _base() -> Iterator[dict[str, str]]:
     )
 
 
-def _engines() -> Iterator[dict[str, str]]:
+def _written(path: Path, found: Sequence[tuple[Target, str]]) -> dict[str, str]:
+    """Write the targets that can run here to a file, and say so."""
+    from harness.wire.files import write_new
+    from harness.wire.lab_doc import lab_text
+
+    text = lab_text([target for target, _ in found], {target.name: note for target, note in found if note})
+    write_new(path, text.encode())
+    return _row("lab", "pass", f"{len(found)} targets in {path}")
+
+
+def _engines(found: list[tuple[Target, str]]) -> Iterator[dict[str, str]]:
     from harness.engines import registry
 
     names = registry.names()
     yield _row("engines", "pass" if names else "error", ", ".join(names) or "no entry point in harness.engines")
     for name in names:
-        yield from _devices(name)
+        yield from _devices(name, found)
 
 
-def _devices(name: str) -> Iterator[dict[str, str]]:
+def _devices(name: str, found: list[tuple[Target, str]]) -> Iterator[dict[str, str]]:
     from harness.engines.host import EngineHost
-    from harness.model.target import Target
 
     sys.stderr.write(f"asking {name} ...\n")
     with tempfile.TemporaryDirectory() as folder:
@@ -71,6 +94,13 @@ def _devices(name: str) -> Iterator[dict[str, str]]:
                 host.ensure()
                 for device, reason in host.devices:
                     yield _row(f"device {name}:{device}", "not_run" if reason else "pass", reason or "can run")
+                able = next((device for device, reason in host.devices if not reason), "")
+                if able:
+                    suggested = host.suggested or [(f"{name}-{able}", {}, "")]
+                    found += [
+                        (Target(name=one, adapter=name, device=able, options=options), note)
+                        for one, options, note in suggested
+                    ]
         except (EngineError, StatecertError) as problem:
             yield _row(f"engine {name}", "error", str(problem).splitlines()[0])
 

@@ -121,6 +121,13 @@ class EngineHost:
         return self._grade
 
     @property
+    def suggested(self) -> Sequence[tuple[str, Mapping[str, str | int | bool], str]]:
+        """Targets that the adapter says a lab may name: name, options, note."""
+        found = self._load.get("targets")
+        rows = found if isinstance(found, list) else []
+        return [(str(name), _plain(options), str(note)) for name, options, note in rows]
+
+    @property
     def told(self) -> Mapping[str, str | int | bool]:
         """Facts of the engine's identity; known once the host has started."""
         return self._told

@@ -331,3 +331,12 @@ class Aimed(Protocol):
         Refused: ``unsupported`` where the options cannot be meant for this adapter.
         """
         ...
+
+
+@runtime_checkable
+class Suggesting(Protocol):
+    """An adapter that says which targets a lab file may name."""
+
+    def targets(self) -> Sequence[tuple[str, Options, str]]:
+        """Name, engine options, and what a reader should know (or nothing), for each."""
+        ...

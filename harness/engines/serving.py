@@ -18,7 +18,7 @@ from harness.digest.parts import part_digest, part_digests
 from harness.engines import registry, serving_images, serving_store
 from harness.engines.channel import Message
 from harness.engines.desk import Desk, begun, mapping, number, options, text, tokens
-from harness.engines.interface import Adapter, Aimed, Session, StatePart
+from harness.engines.interface import Adapter, Aimed, Session, StatePart, Suggesting
 from harness.engines.locating import locate
 from harness.engines.looking import Logits, logits_of, part_rows, part_views
 from harness.engines.spool import Part, Spool, SpoolBudget
@@ -72,7 +72,14 @@ class Server(Desk):
         return {
             "capabilities": sorted(str(capability) for capability in self.capabilities),
             "devices": [[name, reason] for name, reason in self._adapter.devices()],
+            "targets": self._suggested(),
         }
+
+    def _suggested(self) -> list[list[object]]:
+        adapter: object = self._adapter
+        if not isinstance(adapter, Suggesting):
+            return []
+        return [[name, dict(asked), note] for name, asked, note in adapter.targets()]
 
     def open_engine(self, message: Message) -> dict[str, object]:
         """Load a model and say who it is."""

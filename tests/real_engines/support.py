@@ -1,0 +1,36 @@
+"""Sessions of the real engines, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.adapters.torch_adapter import TorchAdapter, TorchAdapterEngine
+from harness.adapters.torch_session import TorchAdapterSession
+
+PROMPT = [8 + (index * 37) % 400 for index in range(150)]
+MORE = [8 + (index * 53) % 400 for index in range(20)]
+
+
+def opened(adapter: TorchAdapter, **options: Any) -> TorchAdapterEngine:
+    return adapter.open({"device": "cpu", "chunk": 64, "max_seq_len": 512, **options})
+
+
+def forwarded(session: TorchAdapterSession, prompt: Sequence[int] = PROMPT, *, cache: bool = False) -> None:
+    for end in session.begin(prompt, cache=cache).schedule:
+        session.prefill(end)
+    if cache:
+        session.commit()
+
+
+def extended(session: TorchAdapterSession, tokens: Sequence[int] = MORE) -> None:
+    for end in session.extend(tokens).schedule:
+        session.prefill(end)
+
+
+def state(session: TorchAdapterSession) -> Mapping[str, bytes]:
+    return {part.name: bytes(part.data) for part in session.parts()}
+
+
+def differing(one: Mapping[str, bytes], other: Mapping[str, bytes]) -> list[str]:
+    return [name for name in one if one[name] != other[name]]

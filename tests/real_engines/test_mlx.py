@@ -1,0 +1,129 @@
+"""MLX behind the seam: prompt caches, their files, and what trim leaves behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import RefusedError
+from harness.model.values import RefusalCode
+from tests.real_engines.support import MORE, PROMPT, differing, extended, forwarded, opened, state
+
+pytest.importorskip("mlx.core")
+pytest.importorskip("mlx_lm")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+MODELS = ("llama", "qwen3", "qwen3_next", "qwen3_5", "lfm2", "mamba2", "gemma3")
+OTHER = [8 + (index * 11) % 400 for index in range(150)]
+
+
+@pytest.fixture
+def adapter():  # type: ignore[no-untyped-def] # imported only where the library is there
+    from harness.adapters.mlx_adapter import MlxAdapter
+
+    return MlxAdapter()
+
+
+@pytest.mark.parametrize("preset", MODELS)
+def test_a_restored_session_is_as_it_was_and_goes_on_alike(adapter, preset: str) -> None:  # type: ignore[no-untyped-def]
+    engine = opened(adapter, preset=preset)
+    session, other = engine.open_session({}), engine.open_session({})
+    forwarded(session)
+    session.decode(2, {})
+    handle, before = session.snapshot(), state(session)
+    forwarded(other, MORE)
+
+    other.restore(handle)
+
+    assert differing(before, state(other)) == []
+    assert session.decode(4, {}) == other.decode(4, {})
+    assert differing(state(session), state(other)) == []
+
+
+@pytest.mark.parametrize("options", [{"kv_bits": 8}, {"kv_bits": 4}, {"dtype": "bf16"}])
+def test_other_caches_come_back_too(adapter, options: dict[str, object]) -> None:  # type: ignore[no-untyped-def]
+    engine = opened(adapter, preset="llama", **options)
+    session, other = engine.open_session({}), engine.open_session({})
+    forwarded(session, cache=True)
+    session.decode(3, {})
+
+    forwarded(other, cache=True)
+    other.decode(3, {})
+
+    assert differing(state(session), state(other)) == []
+
+
+@pytest.mark.parametrize("image", ["prompt_cache", "bundle"])
+@pytest.mark.parametrize("preset", ["llama", "qwen3_next", "gemma3"])
+def test_an_image_goes_into_another_engine(adapter, preset: str, image: str) -> None:  # type: ignore[no-untyped-def]
+    session = opened(adapter, preset=preset, image=image).open_session({})
+    other = opened(adapter, preset=preset, image=image).open_session({})
+    forwarded(session)
+    session.decode(3, {})
+    forwarded(other, MORE)
+
+    found = other.import_image(session.export_image(1 << 30))
+
+    assert found.cached == len(PROMPT) + 3
+    assert differing(state(session), state(other)) == []
+
+
+def test_a_lazy_load_is_replaced_by_the_next_one(adapter) -> None:  # type: ignore[no-untyped-def]
+    """What R04 finds with the option ``load`` at ``lazy``."""
+    changed = {}
+    for load in ("eager", "lazy"):
+        engine = opened(adapter, preset="llama", load=load)
+        one, two, three, four = (engine.open_session({}) for _ in range(4))
+        forwarded(one)
+        forwarded(two, OTHER)
+        first, second = one.export_image(1 << 30), two.export_image(1 << 30)
+        three.import_image(first)
+        four.import_image(second)
+        changed[load] = differing(state(one), state(three))
+
+    assert changed["eager"] == []
+    assert "layer0.k" in changed["lazy"]
+
+
+def test_a_file_after_a_trim_still_has_the_rows(adapter) -> None:  # type: ignore[no-untyped-def]
+    """A defect of the library, found by R03; when this fails it has been mended there."""
+    engine = opened(adapter, preset="llama")
+    session, other = engine.open_session({}), engine.open_session({})
+    for one in (session, other):
+        forwarded(one)
+    session.record()
+    session.decode(24, {})
+    session.rollback(24)
+    for one in (session, other):
+        extended(one, MORE[:3])
+
+    assert differing(state(session), state(other)) == []
+    assert bytes(session.export_image(1 << 30)) != bytes(other.export_image(1 << 30))
+
+
+def test_arrays_of_recurrent_state_are_not_trimmed_and_it_says_so(adapter) -> None:  # type: ignore[no-untyped-def]
+    session = opened(adapter, preset="qwen3_next").open_session({})
+    forwarded(session)
+
+    with pytest.raises(RefusedError) as refused:
+        session.record()
+
+    assert refused.value.code == RefusalCode.UNSUPPORTED
+
+
+def test_another_model_of_the_same_shape_is_refused(adapter) -> None:  # type: ignore[no-untyped-def]
+    session = opened(adapter, preset="llama").open_session({})
+    other = opened(adapter, preset="llama", seed=5).open_session({})
+    forwarded(session)
+
+    with pytest.raises(RefusedError) as refused:
+        other.import_image(session.export_image(1 << 30))
+
+    assert refused.value.code == RefusalCode.IDENTITY
+
+
+@pytest.mark.parametrize("options", [{"preset": "no_such"}, {"load": "sometimes"}, {"path": "no/such"}, {"kv_bits": 3}])
+def test_what_cannot_be_had_is_refused_by_name(adapter, options: dict[str, object]) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(RefusedError) as refused:
+        opened(adapter, **options)
+
+    assert refused.value.code == RefusalCode.UNSUPPORTED

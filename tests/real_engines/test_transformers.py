@@ -1,0 +1,130 @@
+"""transformers behind the seam: what travels, what is lost, and what crop leaves behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.engines.host import EngineHost
+from harness.errors import RefusedError
+from harness.model.target import Target
+from harness.model.values import RefusalCode
+from tests.real_engines.support import MORE, differing, extended, forwarded, opened, state
+
+pytest.importorskip("transformers")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+MODELS = ("llama", "qwen3", "qwen3_next", "qwen3_5", "lfm2", "mamba2", "gemma3")
+
+
+@pytest.fixture
+def adapter():  # type: ignore[no-untyped-def] # imported only where the library is there
+    from harness.adapters.transformers_adapter import TransformersAdapter
+
+    return TransformersAdapter()
+
+
+@pytest.mark.parametrize("preset", MODELS)
+def test_a_restored_session_is_as_it_was_and_goes_on_alike(adapter, preset: str) -> None:  # type: ignore[no-untyped-def]
+    engine = opened(adapter, preset=preset)
+    session, other = engine.open_session({}), engine.open_session({})
+    forwarded(session)
+    handle, before = session.snapshot(), state(session)
+    forwarded(other, MORE)
+
+    other.restore(handle)
+
+    assert differing(before, state(other)) == []
+    assert session.decode(4, {}) == other.decode(4, {})
+    assert differing(state(session), state(other)) == []
+
+
+@pytest.mark.parametrize("options", [{"cache": "static"}, {"cache": "fp8"}, {"dtype": "bf16"}])
+def test_other_caches_come_back_too(adapter, options: dict[str, str]) -> None:  # type: ignore[no-untyped-def]
+    engine = opened(adapter, preset="llama", **options)
+    session, other = engine.open_session({}), engine.open_session({})
+    forwarded(session, cache=True)
+    session.decode(3, {})
+
+    forwarded(other, cache=True)
+    other.decode(3, {})
+
+    assert differing(state(session), state(other)) == []
+
+
+@pytest.mark.parametrize("preset", ["llama", "qwen3_next", "gemma3"])
+def test_tensors_without_their_flags_are_told_by_the_metadata(adapter, preset: str) -> None:  # type: ignore[no-untyped-def]
+    engine = opened(adapter, preset=preset, rebuild="tensors")
+    session = engine.open_session({})
+    forwarded(session)
+    handle, before = session.snapshot(), state(session)
+
+    session.restore(handle)
+
+    assert "meta" in differing(before, state(session))
+
+
+def test_crop_leaves_the_recurrent_state_in_the_future(adapter) -> None:  # type: ignore[no-untyped-def]
+    """A defect of the library, found by R01; when this fails it has been mended there."""
+    session = opened(adapter, preset="qwen3_next").open_session({})
+    forwarded(session)
+    before = state(session)
+    session.record()
+    session.decode(5, {})
+
+    session.rollback(5)
+
+    left = differing(before, state(session))
+    assert {name for name in left if "recurrent" in name} == {f"layer{index}.recurrent" for index in range(3)}
+    assert not [name for name in left if name.endswith((".conv", ".k", ".v"))]
+
+
+@pytest.mark.parametrize("preset", ["llama", "lfm2", "gemma3"])
+def test_crop_is_right_without_recurrent_state(adapter, preset: str) -> None:  # type: ignore[no-untyped-def]
+    engine = opened(adapter, preset=preset)
+    session, other = engine.open_session({}), engine.open_session({})
+    forwarded(session)
+    forwarded(other)
+    session.record()
+    session.decode(5, {})
+
+    session.rollback(5)
+    extended(session)
+    extended(other)
+
+    assert differing(state(session), state(other)) == []
+
+
+def test_a_window_that_was_not_recorded_is_not_taken_back(adapter) -> None:  # type: ignore[no-untyped-def]
+    session = opened(adapter, preset="gemma3").open_session({})
+    forwarded(session)
+    session.decode(5, {})
+    before = state(session)
+
+    with pytest.raises(RefusedError) as refused:
+        session.rollback(5)
+
+    assert refused.value.code == RefusalCode.STATE
+    assert differing(before, state(session)) == []
+
+
+@pytest.mark.parametrize(
+    "options", [{"preset": "no_such"}, {"preset": "llama", "arch": "hybrid"}, {"k_type": "bf16"}, {"path": "no/such"}]
+)
+def test_what_cannot_be_had_is_refused_by_name(adapter, options: dict[str, str]) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(RefusedError) as refused:
+        opened(adapter, **options)
+
+    assert refused.value.code == RefusalCode.UNSUPPORTED
+
+
+def test_the_library_is_named_by_a_digest_and_nothing_is_private(tmp_path: Path) -> None:
+    with EngineHost(
+        Target(name="t", adapter="transformers", device="cpu", options={"preset": "tiny"}), tmp_path
+    ) as host:
+        facts = host.start()
+
+    assert len(str(facts.identity["library.transformers"])) == 64
+    assert facts.identity["families"] == "conv,kv,recurrent,window"
+    assert (facts.engine, facts.model) == ("transformers", "tiny")
