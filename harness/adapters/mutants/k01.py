@@ -6,22 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from harness.adapters.mutants.base import Mutant, Stop
-from harness.adapters.mutants.tools import Continues, names, restore_without
+from harness.adapters.mutants.tools import Continues, ResetKeeps, RestoresWithout, ReturnsWithout
 from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.continuing import Continuation
-from harness.torch_engine.handles import SavedSession
-from harness.torch_engine.models.delta import DeltaState
 from harness.torch_engine.models.ple import PleState
-from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
 
 
-class _RecurrentKept(Snapshotter):
-    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
-        return restore_without(self, chain, layout, names(layout, "recurrent"))
+class _RecurrentKept(RestoresWithout):
+    left_out = "recurrent"
 
 
 class RecurrentKept(Mutant):
@@ -32,13 +30,24 @@ class RecurrentKept(Mutant):
     snapshotter = _RecurrentKept
 
 
-class _ConvZeroed(Snapshotter):
+class _ChangesConv(Snapshotter):
+    """Brings convolution windows back otherwise than they were."""
+
+    def changed(self, window: Tensor) -> Tensor:
+        """Return what stands there instead of a window."""
+        raise NotImplementedError
+
     def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
         copied = super().restore(chain, layout)
         for part in layout.fixed:
             if part.family == "conv":
-                part.tensor.zero_()
+                part.tensor.copy_(self.changed(part.tensor))
         return copied
+
+
+class _ConvZeroed(_ChangesConv):
+    def changed(self, window: Tensor) -> Tensor:
+        return torch.zeros_like(window)
 
 
 class ConvZeroed(Mutant):
@@ -49,9 +58,8 @@ class ConvZeroed(Mutant):
     snapshotter = _ConvZeroed
 
 
-class _HandleRecurrentKept(TorchSession):
-    def restore_parts(self, saved: SavedSession, layout: StateLayout) -> None:
-        restore_without(self.snapshotter, [saved.snapshot], layout, names(layout, "recurrent"))
+class _HandleRecurrentKept(ReturnsWithout):
+    left_out = "recurrent"
 
 
 class HandleRecurrentKept(Mutant):
@@ -98,12 +106,8 @@ class LayersSwapped(Mutant):
     snapshotter = _LayersSwapped
 
 
-class _ConvSurvives(SessionBuffers):
-    def reset(self) -> None:
-        windows = [(state, state.conv.clone()) for state in self.layers if isinstance(state, DeltaState)]
-        super().reset()
-        for state, conv in windows:
-            state.conv.copy_(conv)
+class _ConvSurvives(ResetKeeps):
+    kept = "conv"
 
 
 class ResetKeepsConv(Mutant):
@@ -114,12 +118,8 @@ class ResetKeepsConv(Mutant):
     buffers = _ConvSurvives
 
 
-class _RecurrentSurvives(SessionBuffers):
-    def reset(self) -> None:
-        memories = [(state, state.recurrent.clone()) for state in self.layers if isinstance(state, DeltaState)]
-        super().reset()
-        for state, memory in memories:
-            state.recurrent.copy_(memory)
+class _RecurrentSurvives(ResetKeeps):
+    kept = "recurrent"
 
 
 class ResetKeepsRecurrent(Mutant):
@@ -130,13 +130,9 @@ class ResetKeepsRecurrent(Mutant):
     buffers = _RecurrentSurvives
 
 
-class _ConvReversed(Snapshotter):
-    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
-        copied = super().restore(chain, layout)
-        for part in layout.fixed:
-            if part.family == "conv":
-                part.tensor.copy_(part.tensor.flip(-1))
-        return copied
+class _ConvReversed(_ChangesConv):
+    def changed(self, window: Tensor) -> Tensor:
+        return window.flip(-1)
 
 
 class ConvReversed(Mutant):

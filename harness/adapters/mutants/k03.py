@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from harness.adapters.mutants.base import Mutant, Stop
-from harness.adapters.mutants.tools import layout_without, names, restore_without
+from harness.adapters.mutants.tools import RestoresWithout, ReturnsWithout, layout_without, names
 from harness.adapters.torch_session import TorchAdapterSession
 from harness.engines.interface import StatePart
 from harness.torch_engine.buffers import Lengths, Scope, SessionBuffers
@@ -14,7 +14,6 @@ from harness.torch_engine.handles import SavedSession
 from harness.torch_engine.metadata import Metadata
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.session_image import Imager
-from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
 
 if TYPE_CHECKING:
@@ -88,14 +87,7 @@ class ConvMissing(Mutant):
     buffers = _ConvMissing
 
 
-class _HandleWithout(TorchSession):
-    left_out = ""
-
-    def restore_parts(self, saved: SavedSession, layout: StateLayout) -> None:
-        restore_without(self.snapshotter, [saved.snapshot], layout, {self.left_out})
-
-
-class _NoLogits(_HandleWithout):
+class _NoLogits(ReturnsWithout):
     left_out = "logits"
 
 
@@ -107,7 +99,7 @@ class LogitsNotInHandle(Mutant):
     session = _NoLogits
 
 
-class _NoGenerator(_HandleWithout):
+class _NoGenerator(ReturnsWithout):
     left_out = "sampler.rng"
 
 
@@ -119,7 +111,7 @@ class RngNotInHandle(Mutant):
     session = _NoGenerator
 
 
-class _NoHistory(_HandleWithout):
+class _NoHistory(ReturnsWithout):
     left_out = "sampler.history"
 
 
@@ -164,9 +156,8 @@ class GeneratorRestarts(Mutant):
 _HIDDEN = "layer2.recurrent"
 
 
-class _HiddenKept(Snapshotter):
-    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
-        return restore_without(self, chain, layout, {_HIDDEN})
+class _HiddenKept(RestoresWithout):
+    left_out = _HIDDEN
 
 
 class _Hides(TorchAdapterSession):

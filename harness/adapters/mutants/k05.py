@@ -11,11 +11,10 @@ import numpy.typing as npt
 import torch
 
 from harness.adapters.mutants.base import Mutant, Stop
-from harness.adapters.mutants.tools import Continues, recurrent_states
+from harness.adapters.mutants.tools import Continues, ResetKeeps, recurrent_states
 from harness.adapters.torch_session import TorchAdapterSession
 from harness.engines.interface import Begun
 from harness.errors import RefusedError
-from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Entry, Turn
 from harness.torch_engine.continuing import Continuation
@@ -216,11 +215,8 @@ class FailedQueryAborts(Mutant):
     store = _QueryAborts
 
 
-class _KeepsGenerator(SessionBuffers):
-    def reset(self) -> None:
-        before = self.rng.clone()
-        super().reset()
-        self.rng.copy_(before)
+class _KeepsGenerator(ResetKeeps):
+    kept = "sampler.rng"
 
 
 class ResetKeepsGenerator(Mutant):
@@ -233,11 +229,8 @@ class ResetKeepsGenerator(Mutant):
     buffers = _KeepsGenerator
 
 
-class _KeepsLogits(SessionBuffers):
-    def reset(self) -> None:
-        before = self.logits.clone()
-        super().reset()
-        self.logits.copy_(before)
+class _KeepsLogits(ResetKeeps):
+    kept = "logits"
 
 
 class ResetKeepsLogits(Mutant):

@@ -80,16 +80,18 @@ class ParentOfBranch(Mutant):
     store = _AnyParent
 
 
-class _Unnamed(TorchEngine):
-    left_out: Sequence[str] = ()
+def _unkeyed(*left_out: str) -> type[TorchEngine]:
+    """Return an engine whose key lacks these fields."""
 
-    def session_identity(self, options: SessionOptions) -> dict[str, str | int | bool]:
-        whole = super().session_identity(options)
-        return {name: value for name, value in whole.items() if name not in self.left_out}
+    class Unkeyed(TorchEngine):
+        """Leaves fields out of the identity that keys are made of."""
 
+        def session_identity(self, options: SessionOptions) -> dict[str, str | int | bool]:
+            """Return what is left."""
+            whole = super().session_identity(options)
+            return {name: value for name, value in whole.items() if name not in left_out}
 
-class _NoNamespace(_Unnamed):
-    left_out = ("namespace",)
+    return Unkeyed
 
 
 class NamespaceNotInKey(Mutant):
@@ -97,11 +99,7 @@ class NamespaceNotInKey(Mutant):
 
     mutant_id = "K08.namespace-not-in-key"
     stopped_by = Stop(scenario="F08", cell={"scope": "namespace"}, check="other-starts-cold", reason="other_count")
-    engine = _NoNamespace
-
-
-class _NoChunk(_Unnamed):
-    left_out = ("chunk",)
+    engine = _unkeyed("namespace")
 
 
 class ChunkNotInKey(Mutant):
@@ -109,11 +107,7 @@ class ChunkNotInKey(Mutant):
 
     mutant_id = "K08.chunk-not-in-key"
     stopped_by = Stop(scenario="F08", cell={"scope": "chunk"}, check="other-starts-cold", reason="other_count")
-    engine = _NoChunk
-
-
-class _NoFlag(_Unnamed):
-    left_out = ("turns", "turn_token")
+    engine = _unkeyed("chunk")
 
 
 class FlagNotInKey(Mutant):
@@ -121,7 +115,7 @@ class FlagNotInKey(Mutant):
 
     mutant_id = "K08.flag-not-in-key"
     stopped_by = Stop(scenario="F08", cell={"scope": "turns"}, check="other-starts-cold", reason="other_count")
-    engine = _NoFlag
+    engine = _unkeyed("turns", "turn_token")
 
 
 class _KeyPerSession(TorchEngine):
@@ -142,21 +136,13 @@ class KeyUnstable(Mutant):
     engine = _KeyPerSession
 
 
-class _NoFormat(_Unnamed):
-    left_out = ("k_type", "v_type")
-
-
 class FormatNotInKey(Mutant):
     """The element type of K and V is no part of the key, and stored rows are read as whatever the session has."""
 
     mutant_id = "K08.format-not-in-key"
     stopped_by = Stop(scenario="F08", cell={"scope": "k_type"}, check="other-starts-cold", reason="other_count")
-    engine = _NoFormat
+    engine = _unkeyed("k_type", "v_type")
     snapshotter = OwnRowBytes
-
-
-class _NoValueFormat(_Unnamed):
-    left_out = ("v_type",)
 
 
 class ValueFormatNotInKey(Mutant):
@@ -164,12 +150,8 @@ class ValueFormatNotInKey(Mutant):
 
     mutant_id = "K08.value-format-not-in-key"
     stopped_by = Stop(scenario="F08", cell={"scope": "v_type"}, check="other-starts-cold", reason="other_count")
-    engine = _NoValueFormat
+    engine = _unkeyed("v_type")
     snapshotter = OwnRowBytes
-
-
-class _NoRecurrentFormat(_Unnamed):
-    left_out = ("recurrent_type",)
 
 
 class _OwnFixedBytes(Snapshotter):
@@ -184,12 +166,8 @@ class RecurrentFormatNotInKey(Mutant):
 
     mutant_id = "K08.recurrent-format-not-in-key"
     stopped_by = Stop(scenario="F08", cell={"scope": "recurrent_type"}, check="other-starts-cold", reason="other_count")
-    engine = _NoRecurrentFormat
+    engine = _unkeyed("recurrent_type")
     snapshotter = _OwnFixedBytes
-
-
-class _NoTurnToken(_Unnamed):
-    left_out = ("turn_token",)
 
 
 class TurnTokenNotInKey(Mutant):
@@ -197,7 +175,7 @@ class TurnTokenNotInKey(Mutant):
 
     mutant_id = "K08.turn-token-not-in-key"
     stopped_by = Stop(scenario="F08", cell={"scope": "turn_token"}, check="other-starts-cold", reason="other_count")
-    engine = _NoTurnToken
+    engine = _unkeyed("turn_token")
 
 
 class _LastTokens(SessionCache):
@@ -226,16 +204,12 @@ class FingerprintOrderBlind(Mutant):
     store = _Sorted
 
 
-class _NoModel(_Unnamed):
-    left_out = ("model",)
-
-
 class WeightsNotInKey(Mutant):
     """The digest of the weights is no part of the key: another model of the same shapes is served."""
 
     mutant_id = "K08.weights-not-in-key"
     stopped_by = Stop(scenario="F08", cell={"scope": "weights"}, check="other-starts-cold", reason="other_count")
-    engine = _NoModel
+    engine = _unkeyed("model")
 
 
 class _Siblings(SessionCache):
@@ -295,13 +269,9 @@ class ThreadsNotInKey(Mutant):
     engine = _NoThreads
 
 
-class _NoRoute(_Unnamed):
-    left_out = ("route", "draft", "draft_depth", "draft_force")
-
-
 class RouteNotInKey(Mutant):
     """The route is no part of the key: a state without a draft head is offered to a session that drafts."""
 
     mutant_id = "K08.route-not-in-key"
     stopped_by = Stop(scenario="F08", cell={"scope": "route"}, check="other-starts-cold", reason="refused")
-    engine = _NoRoute
+    engine = _unkeyed("route", "draft", "draft_depth", "draft_force")

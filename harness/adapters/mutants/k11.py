@@ -8,16 +8,13 @@ from dataclasses import replace
 from torch import Tensor
 
 from harness.adapters.mutants.base import Mutant, Stop
-from harness.adapters.mutants.tools import names, restore_without
-from harness.torch_engine.buffers import SessionBuffers
+from harness.adapters.mutants.tools import ResetKeeps, RestoresWithout, ReturnsWithout
 from harness.torch_engine.engine import TorchEngine
-from harness.torch_engine.handles import SavedSession
 from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.sampling import Sampler
-from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.speculating import Speculator, TargetCopy
-from harness.torch_engine.state import FixedPart, StateLayout
+from harness.torch_engine.state import StateLayout
 
 
 class _KeepsFixed(Speculator):
@@ -107,9 +104,8 @@ class DraftsBelieved(Mutant):
     speculator = _Believes
 
 
-class _NoDraft(Snapshotter):
-    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
-        return restore_without(self, chain, layout, names(layout, "draft"))
+class _NoDraft(RestoresWithout):
+    left_out = "draft"
 
 
 class DraftNotRestored(Mutant):
@@ -120,9 +116,8 @@ class DraftNotRestored(Mutant):
     snapshotter = _NoDraft
 
 
-class _NoCarry(Snapshotter):
-    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
-        return restore_without(self, chain, layout, {"draft.carry"})
+class _NoCarry(RestoresWithout):
+    left_out = "draft.carry"
 
 
 class CarryNotRestored(Mutant):
@@ -133,9 +128,8 @@ class CarryNotRestored(Mutant):
     snapshotter = _NoCarry
 
 
-class _NoSelection(Snapshotter):
-    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
-        return restore_without(self, chain, layout, {"draft.selection"})
+class _NoSelection(RestoresWithout):
+    left_out = "draft.selection"
 
 
 class SelectionNotRestored(Mutant):
@@ -165,22 +159,8 @@ class DraftRowShort(Mutant):
     snapshotter = _DraftRowShort
 
 
-class _KeepsDraft(SessionBuffers):
-    kept: Sequence[str] = ()
-
-    def reset(self) -> None:
-        before = [(part.tensor, part.tensor.clone()) for part in self._parts()]
-        super().reset()
-        for live, was in before:
-            live.copy_(was)
-
-    def _parts(self) -> list[FixedPart]:
-        parts = [] if getattr(self, "draft", None) is None else self.layout("session").fixed
-        return [part for part in parts if part.name in self.kept]
-
-
-class _KeepsPolicy(_KeepsDraft):
-    kept = ("draft.policy",)
+class _KeepsPolicy(ResetKeeps):
+    kept = "draft.policy"
 
 
 class ResetKeepsPolicy(Mutant):
@@ -191,8 +171,8 @@ class ResetKeepsPolicy(Mutant):
     buffers = _KeepsPolicy
 
 
-class _KeepsCarry(_KeepsDraft):
-    kept = ("draft.carry",)
+class _KeepsCarry(ResetKeeps):
+    kept = "draft.carry"
 
 
 class ResetKeepsCarry(Mutant):
@@ -221,9 +201,8 @@ class HeadStartsAnew(Mutant):
     speculator = _HeadForgotten
 
 
-class _HandleWithoutDraft(TorchSession):
-    def restore_parts(self, saved: SavedSession, layout: StateLayout) -> None:
-        restore_without(self.snapshotter, [saved.snapshot], layout, names(layout, "draft"))
+class _HandleWithoutDraft(ReturnsWithout):
+    left_out = "draft"
 
 
 class DraftNotInHandle(Mutant):

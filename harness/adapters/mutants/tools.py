@@ -8,8 +8,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.continuing import Continuation
 from harness.torch_engine.engine import TorchEngine
+from harness.torch_engine.handles import SavedSession
 from harness.torch_engine.models.delta import DeltaState
 from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.session import TorchSession
@@ -26,6 +28,48 @@ class Continues(TorchSession):
         """Open as usual, then take the other way."""
         super().__init__(engine, options)
         self.continuing = self.continuation(self)
+
+
+def chosen(layout: StateLayout, what: str) -> frozenset[str]:
+    """Return the names of the parts whose name or family is ``what``."""
+    return frozenset(part.name for part in layout.parts() if what in (part.name, part.family))
+
+
+class RestoresWithout(Snapshotter):
+    """Brings back everything but some parts; a subclass says which."""
+
+    left_out: ClassVar[str] = ""
+    """Name of a part, or of a family."""
+
+    def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
+        """Check the whole chain, and restore it without them."""
+        return restore_without(self, chain, layout, chosen(layout, self.left_out))
+
+
+class ReturnsWithout(TorchSession):
+    """Goes back to a saved session in everything but some parts; a subclass says which."""
+
+    left_out: ClassVar[str] = ""
+    """Name of a part, or of a family."""
+
+    def restore_parts(self, saved: SavedSession, layout: StateLayout) -> None:
+        """Check the whole of it, and restore it without them."""
+        restore_without(self.snapshotter, [saved.snapshot], layout, chosen(layout, self.left_out))
+
+
+class ResetKeeps(SessionBuffers):
+    """A reset leaves some parts as they are; a subclass says which."""
+
+    kept: ClassVar[str] = ""
+    """Name of a part, or of a family."""
+
+    def reset(self) -> None:
+        """Reset, then put them back."""
+        parts = [part for part in self.layout("session").fixed if self.kept in (part.name, part.family)]
+        before = [(part.tensor, part.tensor.clone()) for part in parts]
+        super().reset()
+        for live, was in before:
+            live.copy_(was)
 
 
 def names(layout: StateLayout, family: str) -> frozenset[str]:
