@@ -83,3 +83,13 @@ def toy_run(folder: Path, *words: str, scenario: str = TOY_SCENARIO) -> subproce
     if not file.exists():
         file.write_text(scenario)
     return statecert("run", file, "--target", "toy", "--preset", "toy", "--quiet", *words, cwd=folder)
+
+
+def evidence_of(folder: Path) -> Path:
+    """The evidence of the toy run in a folder."""
+    return next(folder.glob("runs/*/evidence/A90*.jsonl"))
+
+
+def certificates_of(folder: Path) -> Path:
+    """The certificates that a run in this folder has issued."""
+    return next(folder.glob("runs/*/certificates"))

@@ -7,17 +7,22 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.wire.evidence_doc import read_evidence
-from tests.commands.command_support import FAKES, TOY_SCENARIO, outside, statecert, toy_run
-
-SECONDS = 90
-"""How long anything here may take on a machine that is busy with other things."""
+from tests.commands.command_support import (
+    FAKES,
+    TOY_SCENARIO,
+    certificates_of,
+    evidence_of,
+    outside,
+    statecert,
+    toy_run,
+)
+from tests.fakes.processes import SECONDS, children_of, gone, wait_for
 
 SLOW_SCENARIO = (
     TOY_SCENARIO.replace("id: A90", "id: A92")
@@ -47,23 +52,6 @@ def told(done: subprocess.CompletedProcess[str], code: int, *needles: str) -> No
     assert done.stderr.count("statecert: ") == 1, done.stderr
     for needle in needles:
         assert needle in done.stderr
-
-
-@pytest.fixture(scope="session")
-def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run of the toy engine that passed."""
-    folder = tmp_path_factory.mktemp("good")
-    done = toy_run(folder)
-    assert done.returncode == 0, done.stderr + done.stdout
-    return folder
-
-
-def evidence_of(folder: Path) -> Path:
-    return next(folder.glob("runs/*/evidence/A90*.jsonl"))
-
-
-def certificates_of(folder: Path) -> Path:
-    return next(folder.glob("runs/*/certificates"))
 
 
 # -- documents that are not what they should be ------------------------------------------------------------------------
@@ -311,34 +299,6 @@ def started(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=SECONDS, check=False
     )
-
-
-def wait_for(what: Callable[[], bool], name: str) -> None:
-    end = time.monotonic() + SECONDS
-    while not what():
-        assert time.monotonic() < end, f"{name} did not come"
-        time.sleep(0.05)
-
-
-def children_of(pid: int) -> list[int]:
-    """Processes that this one started and that still run."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z":
-            found.append(int(path.parent.name))
-    return found
-
-
-def gone(pid: int) -> bool:
-    """Whether a process has ended; one that nobody has collected yet has ended too."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.command_support import ROOT, TOY_SCENARIO, statecert, toy_run
+from tests.commands.command_support import ROOT, TOY_SCENARIO, certificates_of, evidence_of, statecert, toy_run
 
 Ending = Callable[[Path], int]
 TABLE = ROOT / "docs" / "exit-codes.md"
@@ -33,26 +33,9 @@ def rows() -> list[tuple[str, str, str]]:
     return [(row[1].replace("`", ""), row[2], row[3]) for row in found if row and row[1] not in {"command", "---"}]
 
 
-@pytest.fixture(scope="session")
-def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run of the toy engine that passed."""
-    folder = tmp_path_factory.mktemp("good")
-    done = toy_run(folder)
-    assert done.returncode == 0, done.stderr + done.stdout
-    return folder
-
-
-def evidence(folder: Path) -> Path:
-    return next(folder.glob("runs/*/evidence/*.jsonl"))
-
-
-def certificates(folder: Path) -> Path:
-    return next(folder.glob("runs/*/certificates"))
-
-
 def copied(good: Path, tmp_path: Path) -> Path:
     target = tmp_path / "certificates"
-    shutil.copytree(certificates(good), target)
+    shutil.copytree(certificates_of(good), target)
     return target
 
 
@@ -78,7 +61,7 @@ def test_malformed_scenario_or_unknown_name(tmp_path: Path) -> None:
 
 def test_a_file_where_a_folder_should_go_is_refused_before_any_work(good: Path, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file in the way")
-    folder = certificates(good)
+    folder = certificates_of(good)
 
     for done in (
         toy_run(tmp_path),
@@ -157,8 +140,8 @@ def test_run_and_gate(tmp_path: Path) -> None:
 
 
 def test_judge(good: Path, tmp_path: Path) -> None:
-    assert statecert("judge", evidence(good), cwd=tmp_path).returncode == 0
-    whole = evidence(good).read_bytes()
+    assert statecert("judge", evidence_of(good), cwd=tmp_path).returncode == 0
+    whole = evidence_of(good).read_bytes()
     (tmp_path / "cut.jsonl").write_bytes(whole[: len(whole) // 2])
     assert statecert("judge", "cut.jsonl", cwd=tmp_path).returncode == 2
     (tmp_path / "changed.jsonl").write_bytes(whole.replace(b'"cached":128', b'"cached":64', 1))
@@ -171,8 +154,8 @@ def test_judge_of_a_stop_and_of_an_error(tmp_path: Path) -> None:
         folder.mkdir()
         toy_run(folder, "--option", option)
 
-    assert statecert("judge", evidence(stop), cwd=tmp_path).returncode == 1
-    assert statecert("judge", evidence(error), cwd=tmp_path).returncode == 3
+    assert statecert("judge", evidence_of(stop), cwd=tmp_path).returncode == 1
+    assert statecert("judge", evidence_of(error), cwd=tmp_path).returncode == 3
 
 
 def test_judge_check(good: Path, tmp_path: Path) -> None:
@@ -194,18 +177,18 @@ def test_gate(good: Path, tmp_path: Path) -> None:
 
 def test_gate_of_the_folder_of_a_run_says_where_the_certificates_are(good: Path, tmp_path: Path) -> None:
     for command in ("gate", "report"):
-        done = statecert(command, certificates(good).parent, cwd=tmp_path)
+        done = statecert(command, certificates_of(good).parent, cwd=tmp_path)
 
         assert done.returncode == 4
-        assert f"try: statecert {command} {certificates(good)}" in done.stderr
+        assert f"try: statecert {command} {certificates_of(good)}" in done.stderr
 
 
 def test_tables_say_what_was_seen_and_demanded_and_keep_the_names_of_cells_whole(tmp_path: Path) -> None:
     check = "    - {id: reused, cached: {at: warm.again, equals: 64}}\n"
 
     ran = toy_run(tmp_path, scenario=TOY_SCENARIO + check)
-    judged = statecert("judge", evidence(tmp_path), cwd=tmp_path)
-    explained = statecert("explain", evidence(tmp_path), "--check", "reused", cwd=tmp_path)
+    judged = statecert("judge", evidence_of(tmp_path), cwd=tmp_path)
+    explained = statecert("explain", evidence_of(tmp_path), "--check", "reused", cwd=tmp_path)
 
     assert ran.returncode == judged.returncode == 1
     assert "reused: 128 tokens, demanded 64 (other_count)" in ran.stdout
@@ -218,8 +201,8 @@ def test_tables_say_what_was_seen_and_demanded_and_keep_the_names_of_cells_whole
 def test_gate_requires_passes(tmp_path: Path) -> None:
     toy_run(tmp_path, "--option", "fault=forget_recurrent")
 
-    assert statecert("gate", certificates(tmp_path), cwd=tmp_path).returncode == 0
-    assert statecert("gate", certificates(tmp_path), "--require-pass", cwd=tmp_path).returncode == 1
+    assert statecert("gate", certificates_of(tmp_path), cwd=tmp_path).returncode == 0
+    assert statecert("gate", certificates_of(tmp_path), "--require-pass", cwd=tmp_path).returncode == 1
 
 
 def test_a_broken_gate_rule_is_exit_3(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +214,7 @@ def test_a_broken_gate_rule_is_exit_3(good: Path, monkeypatch: pytest.MonkeyPatc
         raise ZeroDivisionError
 
     first = next(rule for rule in rules.RULES if rule.document is not None)
-    report = gate([certificates(good)], rules=[first._replace(document=broken)])  # type: ignore[arg-type]
+    report = gate([certificates_of(good)], rules=[first._replace(document=broken)])  # type: ignore[arg-type]
 
     assert report.exit_code == 3
 
@@ -282,13 +265,13 @@ def test_report_touches_only_pages_that_it_made(good: Path, tmp_path: Path) -> N
 
 
 def test_explain(good: Path, tmp_path: Path) -> None:
-    done = statecert("explain", evidence(good), cwd=tmp_path)
+    done = statecert("explain", evidence_of(good), cwd=tmp_path)
 
     assert done.returncode == 0
     assert "layer1.k" in done.stdout or "layer0.recurrent" in done.stdout
-    assert statecert("explain", evidence(good), "--check", "no-such", cwd=tmp_path).returncode == 5
-    assert "evidence" in statecert("explain", evidence(good).parent.parent, cwd=tmp_path).stderr
-    certificate = next(certificates(good).glob("A90/*/*/*.json"))
+    assert statecert("explain", evidence_of(good), "--check", "no-such", cwd=tmp_path).returncode == 5
+    assert "evidence" in statecert("explain", evidence_of(good).parent.parent, cwd=tmp_path).stderr
+    certificate = next(certificates_of(good).glob("A90/*/*/*.json"))
     assert "is no evidence file" in statecert("judge", certificate, cwd=tmp_path).stderr
 
 

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -17,8 +16,8 @@ import pytest
 
 from harness.wire.evidence_doc import read_evidence
 from tests.commands.command_support import FAKES, TOY_SCENARIO, outside, statecert
+from tests.fakes.processes import SECONDS, children_of, wait_for
 
-SECONDS = 120
 TOY = ("--target", "toy", "--preset", "toy")
 IDS = ("A90", "A91", "A92", "A93")
 HANG = "  engine: {misbehave: hang, during: prefill}\n"
@@ -202,23 +201,3 @@ def hanging(folder: Path) -> int:
     """How many scenarios have an arm that has begun and a session that was looked at: the engine then hangs."""
     found = [path.read_bytes() for name in ("A92", "A93") for path in folder.glob(f"runs/*/evidence/{name}*")]
     return sum(b'"phase":"opened"' in data for data in found)
-
-
-def wait_for(what: Callable[[], bool], name: str) -> None:
-    end = time.monotonic() + SECONDS
-    while not what():
-        assert time.monotonic() < end, f"{name} did not come"
-        time.sleep(0.05)
-
-
-def children_of(pid: int) -> list[int]:
-    """Processes that this one started and that still run."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z":
-            found.append(int(path.parent.name))
-    return found
