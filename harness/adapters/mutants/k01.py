@@ -14,6 +14,7 @@ from harness.adapters.mutants.tools import Continues, ResetKeeps, RestoresWithou
 from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.continuing import Continuation
 from harness.torch_engine.models.ple import PleState
+from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
 

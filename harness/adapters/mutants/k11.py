@@ -12,6 +12,7 @@ from harness.adapters.mutants.tools import ResetKeeps, RestoresWithout, ReturnsW
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.sampling import Sampler
+from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.speculating import Speculator, TargetCopy
 from harness.torch_engine.state import StateLayout
