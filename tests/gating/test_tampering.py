@@ -21,7 +21,7 @@ from harness.model.values import CertificateState
 from harness.wire.certificate_doc import format_certificate
 
 COMMITTED = Path(__file__).parents[2] / "certificates"
-TRIES = 40
+TRIES = 25
 Body = dict[str, Any]
 Place = tuple[str | int, ...]
 DROPPED = "<one of these left out>"
