@@ -136,6 +136,21 @@ def equal(left: Bytes, right: Bytes) -> bool:
     return left.size == 0 or _memcmp()(left.ctypes.data, right.ctypes.data, left.size) == 0
 
 
+def address_of(view: memoryview) -> int:
+    """Return where the bytes of a buffer lie; valid for as long as the buffer is held. 0 where there are none."""
+    import numpy as np
+
+    if not view.nbytes:
+        return 0
+    place: int = np.frombuffer(view, np.uint8).__array_interface__["data"][0]
+    return place
+
+
+def same_bytes(left: int, right: int, size: int) -> bool:
+    """Tell whether two places in memory hold the same bytes; many comparisons of one buffer take its address once."""
+    return size == 0 or _memcmp()(left, right, size) == 0
+
+
 def unequal_blocks(left: Bytes, right: Bytes, element_bytes: int) -> Iterator[tuple[int, int]]:
     """Yield start and end, in bytes, of the blocks that differ; ends fall between elements."""
     step = max(1, BLOCK_BYTES // element_bytes) * element_bytes

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from harness.digest.blocks import equal, opened
+from harness.digest.blocks import address_of, same_bytes
 from harness.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Stream:
     def __init__(self, pieces: Sequence[memoryview] = (), marks: Sequence[Mark] = ()) -> None:
         self._pieces: list[memoryview] = []
         self._starts: list[int] = []
+        self._places: list[int] = []
         self.size = 0
         self.marks = list(marks)
         for piece in pieces:
@@ -65,27 +66,36 @@ class Stream:
         """Remember the hash at a length."""
         insort(self.marks, mark)
 
-    def match(self, view: memoryview) -> tuple[int, Mark]:
+    def match(self, place: int, size: int) -> tuple[int, Mark]:
         """Compare a buffer with the stream, from its start to the first mark behind which they differ.
+
+        Args:
+            place: Address of the buffer.
+            size: Bytes of it.
 
         Returns:
             How many bytes are equal for sure (the length of a mark, or the whole buffer), and the last mark in them.
         """
         last = START
         for mark in self.marks:
-            end = min(mark.length, view.nbytes)
-            if not _equal(view[last.length : end], self.between(last.length, end)):
+            end = min(mark.length, size)
+            if not self._holds(place, last.length, end):
                 break
             if end < mark.length:
                 return end, last
             last = mark
         return last.length, last
 
-    def ends_like(self, view: memoryview) -> bool:
+    def ends_like(self, place: int, size: int) -> bool:
         """Tell whether the last few bytes that both have are equal: a cheap sign that all are."""
-        end = min(self.size, view.nbytes)
+        end = min(self.size, size)
         start = max(self._starts[bisect_right(self._starts, end - 1) - 1], end - _TAIL)
-        return _equal(view[start:end], self.between(start, end))
+        return self._holds(place, start, end)
+
+    def _holds(self, place: int, start: int, end: int) -> bool:
+        """Tell whether a buffer has the bytes of this stream between two places that lie in one piece."""
+        index = bisect_right(self._starts, start) - 1
+        return same_bytes(place + start, self._places[index] + start - self._starts[index], end - start)
 
     def fork(self, mark: Mark) -> Stream:
         """Return another stream that shares the bytes up to a mark of this one."""
@@ -104,6 +114,7 @@ class Stream:
 
     def _append(self, piece: memoryview) -> None:
         self._pieces.append(piece)
+        self._places.append(address_of(piece))
         self._starts.append(self.size)
         self.size += piece.nbytes
 
@@ -152,8 +163,9 @@ class RowMemory:
             ProtocolError: The buffer changed while it was copied and hashed.
         """
         base, parent = START, None
-        for stream in sorted(self._streams.get(name, []), key=lambda known: not known.ends_like(view)):
-            length, mark = stream.match(view)
+        place, size = address_of(view), view.nbytes
+        for stream in sorted(self._streams.get(name, []), key=lambda known: not known.ends_like(place, size)):
+            length, mark = stream.match(place, size)
             if length == view.nbytes:
                 return Found(_known(stream, mark, view.nbytes), stream, mark, stream)
             if length == stream.size:
@@ -215,4 +227,4 @@ def _hashed(mark: Mark, more: memoryview) -> Mark:
 
 
 def _equal(left: memoryview, right: memoryview) -> bool:
-    return left.nbytes == right.nbytes and (not left.nbytes or equal(opened(left), opened(right)))
+    return left.nbytes == right.nbytes and same_bytes(address_of(left), address_of(right), left.nbytes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import platform
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -99,6 +100,12 @@ def _or_unknown(ask: Callable[[torch.device], str], device: torch.device) -> str
 def _name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
+    return _processor()
+
+
+@cache
+def _processor() -> str:
+    """The processor of the host, which stays the same."""
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
@@ -128,6 +135,12 @@ def _memory_bytes(device: torch.device) -> str:
         return str(torch.cuda.get_device_properties(device).total_memory)
     if device.type == "mps":
         return str(torch.mps.recommended_max_memory())
+    return _host_memory()
+
+
+@cache
+def _host_memory() -> str:
+    """Bytes of the host's memory, which stay the same."""
     first = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()[0]
     return str(int(first.split()[1]) * 1024)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -47,18 +48,22 @@ class Rope:
 
     def __init__(self, config: ModelConfig, length: int, device: torch.device) -> None:
         self.half = config.head_dim // 2
-        inverse = float(config.rope_base) ** (-np.arange(self.half, dtype=np.float64) / self.half)
-        angles = np.arange(length, dtype=np.float64)[:, None] * inverse[None, :]
-        cos, sin = np.cos(angles), np.sin(angles)
-        # (length, 1, head_dim): one row per position, shared by all heads
-        self.cos = _to(np.concatenate((cos, cos), 1), device)
-        self.sin = _to(np.concatenate((-sin, sin), 1), device)
+        self.cos, self.sin = _turns(float(config.rope_base), self.half, length, device)
 
     def rotate(self, x: Tensor, start: int) -> Tensor:
         """Rotate x (n, heads, head_dim), whose rows sit at positions ``start`` and up."""
         end = start + x.shape[0]
         turned = torch.roll(x, self.half, -1)
         return (x * self.cos[start:end]).addcmul_(turned, self.sin[start:end])
+
+
+@lru_cache(maxsize=8)
+def _turns(base: float, half: int, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Cosines and sines (length, 1, 2 half): one row per position, for all heads and models; only read."""
+    inverse = base ** (-np.arange(half, dtype=np.float64) / half)
+    angles = np.arange(length, dtype=np.float64)[:, None] * inverse[None, :]
+    cos, sin = np.cos(angles), np.sin(angles)
+    return _to(np.concatenate((cos, cos), 1), device), _to(np.concatenate((-sin, sin), 1), device)
 
 
 def _to(values: npt.NDArray[np.float64], device: torch.device) -> Tensor:
