@@ -22,7 +22,17 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.bench_gate import folder_of
-from benchmarks.runner import LEAST_PROCESSOR_SHARE, Goal, Group, Row, load, machine_facts, print_group, run_group
+from benchmarks.runner import (
+    ATTEMPTS,
+    LEAST_PROCESSOR_SHARE,
+    Goal,
+    Group,
+    Row,
+    load,
+    machine_facts,
+    print_group,
+    run_group,
+)
 from harness.engines.host import EngineHost
 from harness.model.target import Target
 from harness.pipeline import available_scenarios, bench, make_plans, run_one
@@ -67,10 +77,27 @@ def figure(
 
 
 def long_scenario(*, quick: bool) -> list[Figure]:
-    """A02 with ``tiny`` on two threads, from the first cell on: wall time, and what the child does beside forwards."""
+    """A02 with ``tiny`` on two threads; again, a few times, where other work took the processors."""
+    best = one_long_scenario(quick=quick)
+    for _ in range(ATTEMPTS - 1):
+        if not any(one.verdict == "void" for one in best):
+            break
+        best = max(best, one_long_scenario(quick=quick), key=lambda found: found[0].processor_share)
+    return best
+
+
+def one_long_scenario(*, quick: bool) -> list[Figure]:
+    """One cell of A02, from its beginning on: wall time, and what the child does beside forwards.
+
+    Forward is the time in ``prefill`` and ``decode`` of the engine, the captures that it takes there included. All else
+    between the arrival of a message and the departure of its answer is beside it: looks with all their hashing and
+    comparing, engines opened and closed, restores, the spool.
+    """
     scenario = available_scenarios()["A02"]
     scale = 16 if quick else 1
-    (plan,) = make_plans([(scenario, ())], "full", scale)
+    (whole,) = make_plans([(scenario, ())], "full", scale)
+    first = next(cell.id for cell in whole.cells if cell.coords.get("arch", "hybrid") == "hybrid")
+    (plan,) = make_plans([(scenario, (first,))], "full", scale)
     target = Target(name="torch-cpu", adapter="torch", device="cpu", options={"preset": "tiny", "threads": THREADS})
     with tempfile.TemporaryDirectory(prefix="bench-street-") as folder, bench(target, Path(folder)) as up:
         before, used = up.host.times(), processor_seconds(up.host)
@@ -99,7 +126,13 @@ def long_scenario(*, quick: bool) -> list[Figure]:
             note=f"child: forward {forward / 1e9:.2f} s, busy {spent['busy_ns'] / 1e9:.2f} s, processor {used:.2f} s",
         ),
         figure(
-            "beside forwards, by forwards", 100 * beside / forward, "%", 3, judged=not quick, note=f"largest: {others}"
+            "beside forwards, by forwards",
+            100 * beside / forward,
+            "%",
+            3,
+            share=share,
+            judged=not quick,
+            note=f"largest: {others}",
         ),
     ]
 

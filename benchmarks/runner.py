@@ -2,8 +2,12 @@
 
 Cases run A B C A B C after a warm-up round, so that a slow minute of the machine hits all of them.
 The ratio of a case is the median of its per-round ratios; absolute times are information only.
-A goal is met by that median. The load before and after and the thread settings are recorded, and
-a threaded case that did not get its processor time is void, not slow.
+A goal is met by that median. The load before and after and the thread settings are recorded.
+
+Other work on the machine is seen by the processor time that a case got in its wall time. Where it was
+little, the ratio of two cases of one thread is that of their processor times, and the table says so.
+Threads that did not get their processors say nothing by either time: such a group is measured again,
+a few times, and the attempt that was disturbed least counts; a goal that it misses is void, not missed.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ from pathlib import Path
 from typing import Protocol
 
 LEAST_PROCESSOR_SHARE = 0.95
+ATTEMPTS = 3
+"""Times that a group is measured while other work disturbs it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +53,11 @@ class Row:
     time_ratio: float
     """Median over the rounds of: time of this case by time of the reference."""
     processor_share: float
-    """Median over the rounds of: processor time by (wall time and threads)."""
+    """Median over the rounds of: processor time by (wall time and threads), of the case or the reference."""
     verdict: str
     """``met``, ``missed``, ``void`` or nothing where there is no goal."""
+    by: str = "wall"
+    """Which time the ratio is of: ``wall`` or ``processor``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,29 +77,58 @@ class Group:
 
 
 def run_group(group: Group, *, repeats: int) -> list[Row]:
-    """Warm up, check the results, measure in turn, and judge."""
+    """Warm up, check the results, measure in turn, and judge; again where other work made a goal void."""
     results = {name: call() for name, call in group.cases.items()}
     if group.check is not None:
         group.check(results)
     del results
+    best = _measured(group, repeats)
+    for _ in range(ATTEMPTS - 1):
+        if not any(row.verdict == "void" for row in best):
+            break
+        best = max(best, _measured(group, repeats), key=_least_disturbed)
+    return best
+
+
+def _least_disturbed(rows: Sequence[Row]) -> tuple[bool, float]:
+    """Sort attempts: without a void goal first, then by the processor time that the worst case got."""
+    return all(row.verdict != "void" for row in rows), min(row.processor_share for row in rows)
+
+
+def _measured(group: Group, repeats: int) -> list[Row]:
     wall: dict[str, list[float]] = {name: [] for name in group.cases}
     processor: dict[str, list[float]] = {name: [] for name in group.cases}
     for _ in range(repeats):
         for name, call in group.cases.items():
-            began, used = time.perf_counter(), time.process_time()
+            began, used = time.perf_counter(), processor_seconds()
             call()
-            processor[name].append(time.process_time() - used)
+            processor[name].append(processor_seconds() - used)
             wall[name].append(time.perf_counter() - began)
-    return [_row(group, name, wall, processor[name]) for name in group.cases]
+    return [_row(group, name, wall, processor) for name in group.cases]
 
 
-def _row(group: Group, name: str, wall: Mapping[str, list[float]], processor: Sequence[float]) -> Row:
-    times = wall[name]
-    pairs = zip(times, wall[group.reference], strict=True)
-    ratio = statistics.median(mine / other for mine, other in pairs)
+def processor_seconds() -> float:
+    """Processor time of this process and of its children that have ended."""
+    children = os.times()
+    return time.process_time() + children.children_user + children.children_system
+
+
+def _share(group: Group, name: str, wall: Sequence[float], processor: Sequence[float]) -> float:
     threads = group.threads.get(name, 1)
-    shares = (used / (took * threads) for used, took in zip(processor, times, strict=True))
-    share = statistics.median(shares)
+    return statistics.median(used / (took * threads) for used, took in zip(processor, wall, strict=True))
+
+
+def _ratio(times: Mapping[str, Sequence[float]], name: str, reference: str) -> float:
+    pairs = zip(times[name], times[reference], strict=True)
+    return statistics.median(mine / max(other, 1e-9) for mine, other in pairs)
+
+
+def _row(group: Group, name: str, wall: Mapping[str, Sequence[float]], processor: Mapping[str, Sequence[float]]) -> Row:
+    times = wall[name]
+    share = min(_share(group, one, wall[one], processor[one]) for one in {name, group.reference})
+    threads = max(group.threads.get(one, 1) for one in {name, group.reference})
+    by = "processor" if share < LEAST_PROCESSOR_SHARE and threads == 1 else "wall"
+    ratio = _ratio(wall if by == "wall" else processor, name, group.reference)
     median = statistics.median(times)
     return Row(
         case=name,
@@ -102,6 +139,7 @@ def _row(group: Group, name: str, wall: Mapping[str, list[float]], processor: Se
         time_ratio=ratio,
         processor_share=share,
         verdict=_verdict(group, name, ratio, share if threads > 1 else 1.0),
+        by=by,
     )
 
 
@@ -132,13 +170,13 @@ def _goal_text(group: Group, name: str) -> str:
 def print_group(group: Group, rows: Sequence[Row]) -> None:
     """Print one table."""
     print(f"\n{group.title}  (reference: {group.reference})")
-    heads = ("case", "median ms", "min", "max", "GB/s", "time x", "speed x", "goal", "verdict")
-    print("{:34}{:>11}{:>10}{:>10}{:>8}{:>8}{:>9}  {:16}{}".format(*heads))
+    heads = ("case", "median ms", "min", "max", "GB/s", "time x", "speed x", "of", "goal", "verdict")
+    print("{:34}{:>11}{:>10}{:>10}{:>8}{:>8}{:>9}  {:10}{:16}{}".format(*heads))
     for row in rows:
         times = (1e3 * value for value in (row.median_s, row.min_s, row.max_s))
         numbers = "{:>11.3f}{:>10.3f}{:>10.3f}".format(*times)
         ratios = f"{row.gb_per_s:>8.2f}{row.time_ratio:>8.3f}{1 / row.time_ratio:>9.3f}"
-        print(f"{row.case:34}{numbers}{ratios}  {_goal_text(group, row.case):16}{row.verdict}")
+        print(f"{row.case:34}{numbers}{ratios}  {row.by:10}{_goal_text(group, row.case):16}{row.verdict}")
 
 
 def machine_facts() -> dict[str, object]:
