@@ -1,4 +1,4 @@
-"""Walks docs/exit-codes.md: every line of the table is an ending that is brought about here."""
+"""Walks docs/exit-codes.md, line by line: each ending is brought about by a test that says so, here or where it names."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from tests.commands.command_support import ROOT, TOY_SCENARIO, certificates_of, evidence_of, statecert, toy_run
 
-Ending = Callable[[Path], int]
 TABLE = ROOT / "docs" / "exit-codes.md"
 ELSEWHERE = {
     "conform": "tests/conform",
@@ -25,12 +25,44 @@ ELSEWHERE = {
     **dict.fromkeys(("sign", "verify", "trust", "export"), "tests/signing"),
 }
 """Commands whose endings are brought about beside their own tests."""
+BESIDE = {
+    ("any", "full disk"): "commands/test_bad_input.py::test_a_really_full_disk_loses_nothing_that_was_closed",
+    ("run", "the child did not"): "commands/test_bad_input.py::test_a_child_that_ends_badly_when_all_is_done_makes",
+    ("gate --require-pass", "the same, and a waiver"): "gating/test_forge.py::test_waivers_by_the_command",
+    ("gate --require-pass", "a waiver of a"): "gating/test_forge.py::test_waivers_by_the_command",
+    ("gate --signers", "a signature"): "gating/test_forge.py::test_signers_by_the_command",
+    ("gate --signers", "no such file"): "gating/test_forge.py::test_signers_by_the_command",
+    ("gate --policy", "what the policy"): "gating/test_gate_command.py::test_a_policy",
+    ("gate --policy", "no such file"): "gating/test_gate_command.py::test_a_policy",
+    ("gate --since", "a record of the base"): "gating/test_gate_command.py::test_a_change_that_takes_a_record_away",
+    ("gate --since", "the change edits"): "gating/test_gate_command.py::test_a_change_that_edits_the_policy",
+    ("gate --since", "no such commit"): "gating/test_gate_command.py::test_a_base_that_is_not_there",
+    ("gate --fresh", "files of"): "gating/test_fresh.py::test_by_the_command",
+    ("gate --fresh", "a --root"): "gating/test_fresh.py::test_by_the_command",
+    ("gate --fix", "what is generated"): "gating/test_forge.py::test_fix_writes_what_is_generated",
+    ("gate --junit, --summary", "the file"): "gating/test_forge.py::test_a_file_that_cannot_be_written",
+}
+"""Command and how its ending begins to the test, in another file, that brings it about."""
+WALKED: dict[tuple[str, str], str] = {}
+"""The same, of the tests below: to their names."""
+Test = TypeVar("Test", bound=Callable[..., None])
+
+
+def ends(command: str, *endings: str) -> Callable[[Test], Test]:
+    """Say which lines of the table a test brings about: the command, and how the endings begin."""
+
+    def note(test: Test) -> Test:
+        WALKED.update(dict.fromkeys([(command, ending) for ending in endings], test.__name__))
+        return test
+
+    return note
 
 
 def rows() -> list[tuple[str, str, str]]:
     lines = TABLE.read_text("utf-8").splitlines()
     found = [re.fullmatch(r"\| (.+?) \| (.+) \| (.+) \|", line) for line in lines]
-    return [(row[1].replace("`", ""), row[2], row[3]) for row in found if row and row[1] not in {"command", "---"}]
+    cells = [row.groups() for row in found if row and row[1] not in {"command", "---"}]
+    return [(command.replace("`", ""), ending.replace("`", ""), code) for command, ending, code in cells]
 
 
 def copied(good: Path, tmp_path: Path) -> Path:
@@ -39,12 +71,14 @@ def copied(good: Path, tmp_path: Path) -> Path:
     return target
 
 
+@ends("any", "unknown command")
 def test_unknown_command_option_or_argument(tmp_path: Path) -> None:
     assert statecert("certifi", cwd=tmp_path).returncode == 4
     assert statecert("gate", "--no-such-option", cwd=tmp_path).returncode == 4
     assert statecert("judge", cwd=tmp_path).returncode == 4
 
 
+@ends("any", "a scenario, target")
 def test_malformed_scenario_or_unknown_name(tmp_path: Path) -> None:
     (tmp_path / "A91-bad.yaml").write_text(TOY_SCENARIO.replace("role: reference", "role: reverence"))
 
@@ -59,6 +93,7 @@ def test_malformed_scenario_or_unknown_name(tmp_path: Path) -> None:
     assert statecert("run", "A01", "--target", "nothing", cwd=tmp_path).returncode == 4
 
 
+@ends("any", "a preset or an option")
 def test_a_file_where_a_folder_should_go_is_refused_before_any_work(good: Path, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file in the way")
     folder = certificates_of(good)
@@ -106,16 +141,19 @@ def test_scenario_names_are_forgiving(tmp_path: Path) -> None:
     assert "README.md is no scenario" in statecert("plan", "README.md", cwd=tmp_path).stderr
 
 
+@ends("plan", "the plan", "nothing matches")
 def test_plan(tmp_path: Path) -> None:
     assert statecert("plan", "A01", cwd=tmp_path).returncode == 0
     (tmp_path / "none").mkdir()
     assert statecert("plan", "--scenarios", "none", cwd=tmp_path).returncode == 5
 
 
+@ends("run", "every cell")
 def test_run_passes(good: Path) -> None:
     assert list(good.glob("runs/*/certificates/A90/*/*/*.json"))
 
 
+@ends("run", "a cell is fail")
 def test_run_finds_a_fault(tmp_path: Path) -> None:
     done = toy_run(tmp_path, "--option", "fault=forget_recurrent")
 
@@ -123,6 +161,7 @@ def test_run_finds_a_fault(tmp_path: Path) -> None:
     assert "fail" in done.stdout
 
 
+@ends("run", "a cell is error")
 def test_run_on_an_engine_that_crashes_is_an_error(tmp_path: Path) -> None:
     done = toy_run(tmp_path, "--option", "misbehave=abort", "--option", "after=1")
 
@@ -130,15 +169,18 @@ def test_run_on_an_engine_that_crashes_is_an_error(tmp_path: Path) -> None:
     assert "crash" in done.stdout
 
 
+@ends("run", "no cell ran")
 def test_run_without_the_hardware(tmp_path: Path) -> None:
     assert toy_run(tmp_path, "--device", "moon").returncode == 5
 
 
+@ends("run --gate", "the gate on")
 def test_run_and_gate(tmp_path: Path) -> None:
     assert toy_run(tmp_path, "--gate").returncode == 0
     assert toy_run(tmp_path, "--gate", "--option", "fault=forget_recurrent").returncode == 1
 
 
+@ends("judge", "every decision", "evidence cut off")
 def test_judge(good: Path, tmp_path: Path) -> None:
     assert statecert("judge", evidence_of(good), cwd=tmp_path).returncode == 0
     whole = evidence_of(good).read_bytes()
@@ -148,6 +190,7 @@ def test_judge(good: Path, tmp_path: Path) -> None:
     assert statecert("judge", "changed.jsonl", cwd=tmp_path).returncode == 2
 
 
+@ends("judge", "a decision is stop", "a decision is error")
 def test_judge_of_a_stop_and_of_an_error(tmp_path: Path) -> None:
     stop, error = tmp_path / "stop", tmp_path / "error"
     for folder, option in ((stop, "fault=forget_recurrent"), (error, "misbehave=raise")):
@@ -158,6 +201,7 @@ def test_judge_of_a_stop_and_of_an_error(tmp_path: Path) -> None:
     assert statecert("judge", evidence_of(error), cwd=tmp_path).returncode == 3
 
 
+@ends("judge --check", "all committed", "a body differs")
 def test_judge_check(good: Path, tmp_path: Path) -> None:
     folder = copied(good, tmp_path)
 
@@ -166,6 +210,7 @@ def test_judge_check(good: Path, tmp_path: Path) -> None:
     assert statecert("judge", "--check", folder, cwd=tmp_path).returncode == 2
 
 
+@ends("gate", "all records", "a record, a blob")
 def test_gate(good: Path, tmp_path: Path) -> None:
     folder = copied(good, tmp_path)
 
@@ -198,6 +243,7 @@ def test_tables_say_what_was_seen_and_demanded_and_keep_the_names_of_cells_whole
     assert "128 tokens" in explained.stdout
 
 
+@ends("gate --require-pass", "a cell of a")
 def test_gate_requires_passes(tmp_path: Path) -> None:
     toy_run(tmp_path, "--option", "fault=forget_recurrent")
 
@@ -205,6 +251,7 @@ def test_gate_requires_passes(tmp_path: Path) -> None:
     assert statecert("gate", certificates_of(tmp_path), "--require-pass", cwd=tmp_path).returncode == 1
 
 
+@ends("gate", "a rule broke")
 def test_a_broken_gate_rule_is_exit_3(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     from harness.gating import rules
@@ -219,6 +266,7 @@ def test_a_broken_gate_rule_is_exit_3(good: Path, monkeypatch: pytest.MonkeyPatc
     assert report.exit_code == 3
 
 
+@ends("gate", "an empty folder", "a folder that")
 def test_gate_of_nothing(tmp_path: Path) -> None:
     (tmp_path / "certificates").mkdir()
 
@@ -226,6 +274,8 @@ def test_gate_of_nothing(tmp_path: Path) -> None:
     assert statecert("gate", "elsewhere", cwd=tmp_path).returncode == 4
 
 
+@ends("report", "rendered", "a certificate cannot", "no certificates", "--out without")
+@ends("report --check", "the pages")
 def test_report(good: Path, tmp_path: Path) -> None:
     folder = copied(good, tmp_path)
 
@@ -264,6 +314,7 @@ def test_report_touches_only_pages_that_it_made(good: Path, tmp_path: Path) -> N
     assert made.read_text() == "# Mine too\n"
 
 
+@ends("explain", "nothing in")
 def test_explain(good: Path, tmp_path: Path) -> None:
     done = statecert("explain", evidence_of(good), cwd=tmp_path)
 
@@ -275,6 +326,7 @@ def test_explain(good: Path, tmp_path: Path) -> None:
     assert "is no evidence file" in statecert("judge", certificate, cwd=tmp_path).stderr
 
 
+@ends("explain", "the difference", "two files")
 def test_explain_of_two_files(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(bytes(8))
     (tmp_path / "b.bin").write_bytes(bytes(7) + b"\x01")
@@ -289,6 +341,7 @@ def test_explain_of_two_files(tmp_path: Path) -> None:
     assert statecert("explain", "--files", "a.bin", "none.bin", cwd=tmp_path).returncode == 4
 
 
+@ends("doctor", "a device and")
 def test_doctor(tmp_path: Path) -> None:
     done = statecert("doctor", "--json", cwd=tmp_path)
 
@@ -296,6 +349,7 @@ def test_doctor(tmp_path: Path) -> None:
     assert "device toy:cpu" in done.stdout
 
 
+@ends("doctor", "no engine")
 def test_doctor_without_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from harness.cli import main
     from harness.engines import registry
@@ -305,10 +359,26 @@ def test_doctor_without_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert main(["doctor"]) == 1
 
 
-def test_every_line_of_the_table_belongs_to_a_test() -> None:
-    told = {command for command, _, _ in rows()}
-    mine = Path(__file__).read_text("utf-8")
+def lines_of(command: str, beginning: str) -> list[tuple[str, str, str]]:
+    return [row for row in rows() if row[0] == command and row[1].startswith(beginning)]
 
-    for command in told:
-        word = command.split()[0]
-        assert word in ELSEWHERE or word == "any" or f'"{word}"' in mine or f"def test_{word}" in mine, command
+
+@pytest.mark.parametrize("place", [*WALKED, *BESIDE], ids=" ".join)
+def test_what_a_test_brings_about_is_one_line_of_the_table_and_its_code(place: tuple[str, str]) -> None:
+    [(_, ending, code)] = lines_of(*place)
+    file, _, name = BESIDE.get(place, f"commands/{Path(__file__).name}::{WALKED.get(place)}").partition("::")
+    blocks = (ROOT / "tests" / file).read_text("utf-8").split("\n\n\n")
+
+    block = next((one for one in blocks if re.search(rf"^def {name}", one, re.MULTILINE)), "")
+
+    assert block, f"no test {name} in {file}"
+    if len(code) == 1 and place != ("run", "every cell"):  # whose fixture looks at it
+        assert re.search(rf"\b{code}\b", block), f"{ending}: {name} looks for no {code}"
+
+
+def test_every_line_of_the_table_belongs_to_a_test() -> None:
+    walked = {line for place in (*WALKED, *BESIDE) for line in lines_of(*place)}
+
+    rest = [line for line in rows() if line not in walked and line[0].split()[0] not in ELSEWHERE]
+
+    assert not rest
