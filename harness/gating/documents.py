@@ -25,7 +25,7 @@ FILES: Final = "CG103"
 SPELLING: Final = "CG104"
 BLOBS: Final = "CG204"
 
-_LIMITS: Final = strict.Limits(max_bytes=MAX_DOCUMENT_BYTES, max_nodes=2_000_000)
+_LIMITS: Final = strict.Limits(max_bytes=MAX_DOCUMENT_BYTES, max_nodes=150_000)
 _SCHEMAS: Final[Mapping[Kind, str]] = {Kind.CERTIFICATE: "certificate.v1", Kind.EVENT: "event.v1"}
 
 
@@ -40,12 +40,10 @@ def read_document(entry: Entry) -> Document:
     try:
         value = strict.loads(data, where="", limits=limits, form="rendered")
         spelling: tuple[Fault, ...] = ()
+    except strict.OtherSpellingError as refused:
+        value, spelling = refused.value, (_fault(SPELLING, refused),)
     except InvalidDocumentError as refused:
-        try:
-            value = strict.loads(data, where="", limits=limits)
-        except InvalidDocumentError as worse:
-            return _faulty(entry, sha256, _fault(PARSE, worse))
-        spelling = (_fault(SPELLING, refused),)
+        return _faulty(entry, sha256, _fault(PARSE, refused))
     if not isinstance(value, dict):
         return _faulty(entry, sha256, Fault(rule=SCHEMA, at="", message="found no object; allowed is one"))
     try:

@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 
 from harness.errors import InvalidDocumentError
 
-MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
+MAX_DOCUMENT_BYTES: Final = 8 * 1024 * 1024
 """Of a certificate, an event, a README or a signature."""
-MAX_EVIDENCE_BYTES: Final = 64 * 1024 * 1024
+MAX_EVIDENCE_BYTES: Final = 8 * 1024 * 1024
 MAX_DEPTH: Final = 8
 """Folders inside one another; the layout needs four."""
 MAX_ENTRIES: Final = 200_000

@@ -18,7 +18,7 @@ from harness.wire import canonical, privacy, schemas, strict
 from harness.wire.files import AppendLog, write_new
 
 SCHEMA: Final = "campaign.v1"
-MAX_BYTES: Final = 16 * 1024 * 1024
+MAX_BYTES: Final = 8 * 1024 * 1024
 _OF_EVIDENCE: Final = frozenset({"parts", "trust", "end"})
 _OF_SELFCHECK: Final = frozenset({"control", "round", "crasher", "asked"})
 _SELFCHECK: Final = "selfcheck.v1"

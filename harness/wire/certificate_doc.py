@@ -15,8 +15,8 @@ from harness.model.values import CertificateState, Sha256
 from harness.wire import canonical, schemas, strict
 
 SCHEMA: Final = "certificate.v1"
-MAX_BYTES: Final = 16 * 1024 * 1024
-_LIMITS: Final = strict.Limits(max_bytes=MAX_BYTES, max_nodes=2_000_000)
+MAX_BYTES: Final = 8 * 1024 * 1024
+_LIMITS: Final = strict.Limits(max_bytes=MAX_BYTES, max_nodes=150_000)
 
 
 def parse_certificate(data: bytes, where: str) -> Certificate:

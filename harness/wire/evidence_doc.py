@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SCHEMA: Final = "evidence.v1"
-MAX_BYTES: Final = 64 * 1024 * 1024
+MAX_BYTES: Final = 8 * 1024 * 1024
 """Of a whole evidence file; one that is committed has a lower limit of its own."""
 
 

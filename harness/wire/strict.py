@@ -25,6 +25,22 @@ Form = Literal["any", "rendered", "canonical"]
 """Which spelling is accepted: any strict JSON, the one file rendering, or one canonical line."""
 
 _SHOWN: Final = 40
+_CHEAP_BYTES: Final = 1024 * 1024
+"""Up to here a parse takes little, whatever it gives."""
+
+
+class OtherSpellingError(InvalidDocumentError):
+    """A strict document in another spelling than the one that was asked for.
+
+    Args:
+        value: What it says.
+        message: Where it is spelled otherwise.
+        where: The document.
+    """
+
+    def __init__(self, value: object, message: str, *, where: str) -> None:
+        super().__init__(message, where=where)
+        self.value = value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +62,7 @@ class Limits:
 DOCUMENT: Final = Limits()
 """For certificates, ledger events, plans, policies: one value per file."""
 
-EVIDENCE_LINE: Final = Limits(max_bytes=4 * 1024 * 1024, max_depth=16, max_nodes=400_000)
+EVIDENCE_LINE: Final = Limits(max_bytes=4 * 1024 * 1024, max_depth=16, max_nodes=150_000)
 """For one line of an evidence file; a table of 10,000 parts fits."""
 
 
@@ -77,6 +93,11 @@ def loads(
             f"found {len(data)} bytes; allowed are {limits.max_bytes}. Move bulk data into evidence lines",
             where=where,
         )
+    if len(data) > _CHEAP_BYTES and _surely_many(data, limits):
+        raise InvalidDocumentError(
+            f"found more than {limits.max_nodes} values; allowed are {limits.max_nodes}. Move bulk data into evidence",
+            where=where,
+        )
     found = None if certificate_keys else _fast(data, limits, form)
     if found is not None:
         return found
@@ -99,6 +120,18 @@ def _fast(data: bytes, limits: Limits, form: Form) -> object | None:
     if not _same_spelling(data, value, rendered, form):
         return None
     return value if _within(rendered, limits) and canonical.is_plain(rendered) else None
+
+
+def _surely_many(data: bytes, limits: Limits) -> bool:
+    """Tell whether a text holds more values than allowed, or none that is JSON, before anything is built from it.
+
+    Outside of strings every comma stands between two values of one container, and every bracket begins one.
+    """
+    quotes = data.count(b'"') - data.count(b'\\"')
+    if quotes > 4 * limits.max_nodes:
+        return True
+    outside = b"".join(data.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2])
+    return max(outside.count(b","), outside.count(b"[") + outside.count(b"{")) >= limits.max_nodes
 
 
 def _same_spelling(data: bytes, value: object, rendered: bytes, form: Form) -> bool:
@@ -129,7 +162,8 @@ def _require_form(data: bytes, value: object, form: Form, where: str) -> None:
     if data == wanted or (form == "canonical" and data + b"\n" == wanted):
         return
     number, found, allowed = _first_other_line(data, wanted)
-    raise InvalidDocumentError(
+    raise OtherSpellingError(
+        value,
         f"line {number} is spelled {found!a}; the one allowed rendering of this value has "
         f"{allowed!a} there. Write documents with the tool, not by hand",
         where=where,

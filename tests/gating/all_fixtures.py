@@ -11,6 +11,7 @@ from tests.gating import (  # noqa: F401 - each registers its own
     files_fixtures,
     form_fixtures,
     fresh_fixtures,
+    hostile_fixtures,
     ledger_fixtures,
     names_fixtures,
     nothing_fixtures,

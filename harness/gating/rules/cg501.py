@@ -85,6 +85,8 @@ RULE = Rule(
         "stop_withdrawn",
         "stop_behind_a_chain",
         "failed_cell_not_run_again",
+        "ledger_fork",
+        "successor_with_fewer_cells",
     ),
     passing="valid_ledger",
     folder=check,

@@ -30,6 +30,7 @@ RULE = Rule(
         "signature_expired",
         "signature_missing",
         "signature_of_a_demonstration",
+        "signature_of_another_kind",
     ),
     passing="valid_signed",
     option="--signers",
