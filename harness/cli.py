@@ -39,6 +39,7 @@ COMMANDS = {
     "soak": "let conversations grow for hundreds of turns; memory and budget must hold",
     "kill": "kill the engine inside a publish; the next process must open what is left",
     "fuzz": "give the readers and the gate inputs that nobody thought of",
+    "selftest": "hold the harness to its own standard: rules, references, judging, mutants",
     "new": "write a filled-in start of a scenario or an adapter",
     "doctor": "what this machine has, and what is missing",
 }
