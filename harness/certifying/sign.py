@@ -84,6 +84,18 @@ def key_signer(path: Path) -> Signer:
     return Signer(public_key=private.public_key().public_bytes_raw(), sign=sign)
 
 
+def throwaway_signer() -> Signer:
+    """Return a signer by a new key that lies in memory alone, for as long as the signer does."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    private = Ed25519PrivateKey.generate()
+
+    def sign(message: bytes, namespace: str) -> bytes:
+        return sshsig.sign(message, namespace, private)
+
+    return Signer(public_key=private.public_key().public_bytes_raw(), sign=sign)
+
+
 def ssh_keygen_signer(path: Path) -> Signer:
     """Return a signer by ``ssh-keygen -Y sign``: for a passphrase, or a public key that an agent answers for.
 

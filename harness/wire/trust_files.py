@@ -48,6 +48,15 @@ def with_signer(data: bytes, principal: str, key: bytes, namespaces: str, after:
     return changed
 
 
+def with_note(data: bytes, note: str) -> bytes:
+    """Return an allowed signers file that says something to people below its first line, once."""
+    line = f"# {note}\n".encode()
+    if line in data:
+        return data
+    head, end, rest = data.partition(b"\n")
+    return head + end + line + rest if head.startswith(b"#") else line + data
+
+
 def without_signer(data: bytes, chosen: Callable[[Line], bool], where: str) -> tuple[bytes, int]:
     """Return an allowed signers file without some lines, and how many went.
 

@@ -21,7 +21,17 @@ from harness.cli import main
 from harness.model.values import Phase, ReasonCode
 from harness.wire import canonical, sshsig
 from tests.gating.change_fixtures import committed, git
-from tests.gating.fixtures import KEY, a_failing_run, a_run, a_run_elsewhere, file_run, good_body, ids, part_name, rewrite
+from tests.gating.fixtures import (
+    KEY,
+    a_failing_run,
+    a_run,
+    a_run_elsewhere,
+    file_run,
+    good_body,
+    ids,
+    part_name,
+    rewrite,
+)
 from tests.gating.ledger_fixtures import signer
 
 POLICY = f"""

@@ -304,3 +304,52 @@ def test_verify_without_folder_signers_or_documents(lab: Signed, tmp_path: Path)
     assert main(["verify", str(tmp_path / "none")]) == 4
     assert main(["verify", str(lab.folder), "--signers", str(tmp_path / "none")]) == 4
     assert main(["verify", str(empty), "--signers", str(lab.signers)]) == 5
+
+
+def test_a_throwaway_key_signs_all_and_is_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, signers = tmp_path / "certificates", tmp_path / "trust" / "allowed_signers"
+    folder.mkdir()
+    file(folder, good(1), good(2))
+    words = ["sign", str(folder), "--throwaway", "demonstration", "--signers", str(signers)]
+
+    assert main(words) == 0
+    assert "vouches for nobody" in capsys.readouterr().out
+    assert "vouches for nobody" in signers.read_text()
+    assert main(["verify", str(folder), "--signers", str(signers)]) == 0
+    assert "demonstration key" in capsys.readouterr().out
+    assert main(["gate", str(folder), "--signers", str(signers), "--require-signatures"]) == 0
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"PRIVATE KEY" in path.read_bytes()]
+
+    first = signers.read_bytes()
+    assert main([*words, "--again"]) == 0
+    assert signers.read_bytes() != first
+    assert signers.read_text().count("demonstration namespaces") == 1
+    assert signers.read_text().count("vouches for nobody") == 1
+    assert main(["verify", str(folder), "--signers", str(signers)]) == 0
+
+
+def test_a_policy_that_refuses_demonstration_keys_is_not_met_by_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, signers, policy = tmp_path / "certificates", tmp_path / "signers", tmp_path / "policy.yaml"
+    folder.mkdir()
+    file(folder, good(1))
+    head = "schema: statecert/policy/v1\nwhy: A test.\n"
+    words = ["gate", str(folder), "--signers", str(signers), "--policy", str(policy)]
+    main(["sign", str(folder), "--throwaway", "demonstration", "--signers", str(signers)])
+
+    policy.write_text(head + "signatures: {required: true}\n")
+    assert main(words) == 2
+    assert "demonstration_key" in capsys.readouterr().out
+    policy.write_text(head + "signatures: {required: true, demonstration_keys: accepted}\n")
+    assert main(words) == 0
+    assert main(["gate", str(folder), "--policy", str(policy)]) == 4
+
+
+def test_a_throwaway_key_of_a_lab_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "certificates").mkdir()
+    file(tmp_path / "certificates", good(1))
+
+    words = ["sign", str(tmp_path / "certificates"), "--throwaway", "lab-a", "--signers", str(tmp_path / "signers")]
+    assert main(words) == 4
+    assert not (tmp_path / "signers").exists()
