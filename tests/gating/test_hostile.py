@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from tests.gating.fixtures import FIXTURES, valid
+from tests.gating.all_fixtures import FIXTURES
+from tests.gating.fixtures import valid
 from tests.gating.hostile_fixtures import HOSTILE
 
 MOST_S = 1.0
