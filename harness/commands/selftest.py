@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.commands.campaigns import exit_code
 from harness.commands.common import add_json, show
-from harness.commands.faults import exit_code
 from harness.errors import ExitCode
 
 if TYPE_CHECKING:
