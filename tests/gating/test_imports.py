@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,11 @@ from tests.gating.all_fixtures import FIXTURES
 from tests.gating.fixtures import valid
 
 HEAVY = ("torch", "numpy", "pandas", "jinja2", "rich", "yaml")
+SLOW = (
+    "asyncio", "copy", "cryptography", "dataclasses", "email", "fractions", "inspect", "jsonschema_rs", "logging", "orjson",
+    "pathlib", "random", "socket", "statistics", "subprocess", "tempfile", "threading", "urllib", "uuid",
+)  # fmt: skip
+"""What a gate of a few records gets along without, since each takes a good part of its time."""
 ONLY_TO_EXPLAIN = ("jsonschema", "referencing")
 
 CODE = """
@@ -21,6 +28,13 @@ from harness.gating.outputs import text, to_json
 report = gate([sys.argv[1]])
 text(report), to_json(report)
 print(int(report.exit_code), *(name for name in sys.argv[2:] if name in sys.modules))
+"""
+
+PLAIN = """
+import sys
+from harness.cli import main
+slow, sys.argv = sys.argv[2:], ["statecert", "gate", sys.argv[1]]
+print(main(), *(name for name in slow if name in sys.modules))
 """
 
 
@@ -35,6 +49,19 @@ def test_a_good_record_needs_no_heavy_library(tmp_path: Path) -> None:
     valid(tmp_path)
 
     assert loaded(tmp_path, *HEAVY, *ONLY_TO_EXPLAIN) == "0"
+
+
+def test_a_few_good_records_are_judged_without_any_slow_import(tmp_path: Path) -> None:
+    valid(tmp_path)
+    path = os.pathsep.join([str(Path(__file__).resolve().parents[2]), sysconfig.get_path("purelib")])
+
+    # -S, so that the finder of an editable installation imports nothing of its own
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", PLAIN, str(tmp_path), *SLOW],
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+
+    assert done.stdout.splitlines()[-1] == "0"
 
 
 @pytest.mark.parametrize("name", ["undeclared_field", "duplicate_key"])

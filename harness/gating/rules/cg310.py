@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from harness.gating.campaigns import QUESTIONS
 from harness.gating.rule import Problem, Problems, Rule, Subject
 
 
 def check(subject: Subject) -> Problems:
     """Fold the counts again, by the words of the body alone."""
+    from harness.gating.campaigns import QUESTIONS
+
     ask = QUESTIONS.get(subject.body["campaign"])
     if ask is None:
         yield Problem("/body/campaign", f"is {subject.body['campaign']}; nothing is known of its counts")
