@@ -22,6 +22,7 @@ from harness.model.values import Capability, Observability, RefusalCode
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.handles import SessionHandle
 from harness.torch_engine.options import EngineOptions
+from harness.torch_engine.store import DiskStore
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -50,6 +51,8 @@ class TorchAdapter:
     options_class: type[EngineOptions] = EngineOptions
     """Its options."""
     variants: Mapping[str, str] = VARIANTS
+    disk_class: type[DiskStore] = DiskStore
+    """Likewise of the disk tier."""
     path_sets: Mapping[str, Sequence[str]] = {
         "engine": (
             "harness.torch_engine:**/*.py",
@@ -95,7 +98,7 @@ class TorchAdapter:
         with refusals():
             validated = self.options_class(**wanted)  # type: ignore[arg-type] # validated by the engine
             engine = self.engine_class(validated, memory_query=query)
-            engine.cache.tier = open_tier(engine, disk)
+            engine.cache.tier = open_tier(engine, disk, self.disk_class)
         failing_transfers(engine, transfer)
         return TorchAdapterEngine(engine, self)
 

@@ -20,7 +20,9 @@ DISK_OPTIONS: Final = ("disk", "disk_bytes", "disk_min_free", "disk_build")
 _BYTES: Final = 1 << 34
 
 
-def open_tier(engine: TorchEngine, options: Mapping[str, str | int | bool]) -> DiskTier | None:
+def open_tier(
+    engine: TorchEngine, options: Mapping[str, str | int | bool], store_class: type[DiskStore] = DiskStore
+) -> DiskTier | None:
     """Open the folder that the options name; None: they name none.
 
     Raises:
@@ -36,7 +38,7 @@ def open_tier(engine: TorchEngine, options: Mapping[str, str | int | bool]) -> D
     if not isinstance(budget, int) or not isinstance(free, int) or min(budget, free) < 0:
         raise RefusedError(RefusalCode.UNSUPPORTED, "disk_bytes and disk_min_free: expected numbers from 0 on")
     build = f"{ENGINE_NAME} {ENGINE_VERSION} torch {torch.__version__} {options.get('disk_build', '')}".strip()
-    store = DiskStore.open(Path(folder), build=build, budget_bytes=budget, min_free_bytes=free)
+    store = store_class.open(Path(folder), build=build, budget_bytes=budget, min_free_bytes=free)
     return DiskTier(store, engine.device)
 
 

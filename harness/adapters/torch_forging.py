@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 from harness.errors import RefusedError
 from harness.model.values import RefusalCode
+from harness.torch_engine import store_header
 from harness.torch_engine.image import inspect
 from harness.torch_engine.image_header import DIGEST_AT, PREFIX, whole_digest
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+LINK_KEY: Final = "link_key"
+"""Forgery of a file of the disk tier: its snapshot has seen a token more than its key says."""
+_LINK_POSITION: Final = 13
+"""Place in the prefix; see docs/formats/store.md."""
 _VERSION, _FLAGS, _POSITION, _PARTS, _TOKENS = 1, 2, 5, 6, 8
 """Places in the prefix; see docs/formats/image.md."""
 _UNKNOWN_FLAG, _LOGITS_FLAG = 1 << 20, 1
@@ -25,7 +30,10 @@ def forged(data: Buffer, what: str) -> bytes:
     Raises:
         RefusedError: There is no such forgery, or nothing to forge.
         ImageError: The image is not whole.
+        StoreError: The link is none.
     """
+    if what == LINK_KEY:
+        return _short_key(bytearray(memoryview(data)))
     if what not in _FORGERIES:
         raise RefusedError(RefusalCode.UNSUPPORTED, f"no forgery {what!r}; known are {', '.join(_FORGERIES)}")
     image = bytearray(memoryview(data))
@@ -35,6 +43,16 @@ def forged(data: Buffer, what: str) -> bytes:
     PREFIX.pack_into(image, 0, *fields[:-1], bytes(32))
     image[DIGEST_AT : PREFIX.size] = whole_digest(memoryview(image)[: info.header_bytes])
     return bytes(image)
+
+
+def _short_key(link: bytearray) -> bytes:
+    fields = list(store_header.PREFIX.unpack_from(link))
+    size = store_header.header_length(bytes(link[: store_header.PREFIX.size]), len(link))
+    fields[_LINK_POSITION] += 1
+    store_header.PREFIX.pack_into(link, 0, *fields)
+    at = store_header.DIGEST_AT
+    link[at : at + 32] = store_header.whole_digest(memoryview(link)[:size])
+    return bytes(link)
 
 
 def _flags(fields: list[int], _: bytearray, __: int) -> None:

@@ -25,6 +25,9 @@ _SPOILINGS: Final[Mapping[str, Mapping[str, int]]] = {
     "truncate": {"count": 1},
     "extend": {"count": 1},
     "missing": {},
+    "symlink": {},
+    "rename": {},
+    "short_key": {},
 }
 """What is done to a file of the disk tier, to the numbers that this needs with their defaults."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,6 +41,13 @@ BLOCK = 1 << 17
 """Bytes hashed and written in turn, small enough to stay in the second-level cache."""
 LOCK = ".lock"
 QUARANTINE = "quarantine"
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+MOUNTS = Path("/proc/self/mounts")
+NETWORKS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "9p", "ceph", "glusterfs", "lustre", "gpfs", "beegfs"}
+    | {"fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.glusterfs", "fuse.ceph", "fuse.davfs", "davfs"}
+)
+"""Kinds of file systems whose bytes lie elsewhere."""
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -51,13 +59,14 @@ class StoreFolder:
         path: made if it is not there; its parents too.
 
     Raises:
-        StoreFolderError: the path is a symbolic link or no folder.
+        StoreFolderError: the path is a symbolic link or no folder, leads upwards, or lies on a network.
         StoreLockedError: another store has it open.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.label = path.name
+        _require_local(path)
         for folder in (path, path / QUARANTINE):
             _make_folder(folder)
         self._lock = self._acquire()
@@ -242,6 +251,44 @@ class StoreFolder:
         """Entries in the quarantine and their bytes."""
         sizes = [entry.stat(follow_symlinks=False).st_size for entry in os.scandir(self.path / QUARANTINE)]
         return len(sizes), sum(sizes)
+
+
+def _require_local(path: Path) -> None:
+    """Locks and syncs of a file system elsewhere are not to be relied on, and a name that leads upwards is none.
+
+    Raises:
+        StoreFolderError: the path has ``..`` in it, reads like an address, or lies on a network.
+    """
+    text = os.fspath(path)
+    if ".." in path.parts:
+        raise StoreFolderError(f"store {path.name}: expected a plain path, found one with '..'")
+    if text.startswith(("//", "\\\\")) or ADDRESS.match(text):
+        raise StoreFolderError(f"store {path.name}: expected a local folder, found an address")
+    kind = file_system_of(path)
+    if kind in NETWORKS:
+        raise StoreFolderError(f"store {path.name}: expected a local file system, found {kind}")
+
+
+def file_system_of(path: Path, mounts: Path = MOUNTS) -> str:
+    """The kind of the file system that a path lies on, by the table of mounts; empty where there is no such table."""
+    try:
+        lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return ""
+    real = os.path.realpath(path)
+    found = ("", "")
+    for line in lines:
+        fields = line.split(" ")
+        place = _unescaped(fields[1]) if len(fields) > 2 else ""
+        inside = real == place or real.startswith(place.rstrip("/") + "/")
+        if place and inside and len(place) >= len(found[0]):
+            found = (place, fields[2])
+    return found[1]
+
+
+def _unescaped(place: str) -> str:
+    """Spaces and tabs stand as octal numbers in the table of mounts."""
+    return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), place)
 
 
 def _make_folder(path: Path) -> None:

@@ -19,6 +19,7 @@ from harness.torch_engine.session import TorchSession
 from harness.torch_engine.session_image import Imager
 from harness.torch_engine.snapshot import Snapshotter
 from harness.torch_engine.speculating import Speculator
+from harness.torch_engine.store import DiskStore
 
 FACT: Final = "mutant."
 """What the facts begin with in which a mutant says what it is."""
@@ -69,6 +70,7 @@ class Mutant(TorchAdapter):
     snapshotter: ClassVar[type[Snapshotter]] = Snapshotter
     speculator: ClassVar[type[Speculator]] = Speculator
     imager: ClassVar[type[Imager]] = Imager
+    disk_class: type[DiskStore] = DiskStore
     adapter_session: ClassVar[type[TorchAdapterSession]] = TorchAdapterSession
     adapter_engine: ClassVar[type[TorchAdapterEngine]] = TorchAdapterEngine
     """Made of ``adapter_session``."""

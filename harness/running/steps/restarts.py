@@ -59,7 +59,10 @@ def spoil(arm: ArmRun, step: Step) -> None:
     found = _file(arm, int(target["boundary"]), target.get("index"))
     path = arm.disks.file(arm.options, str(found["file"]))
     try:
-        _SPOILINGS[str(target["what"])](path, target, int(found.get("payload_at", 0)))
+        if target["what"] == "short_key":
+            path.write_bytes(arm.engine.forge_image(path.read_bytes(), "link_key"))
+        else:
+            _SPOILINGS[str(target["what"])](path, target, int(found.get("payload_at", 0)))
     except OSError as error:
         raise StorageError(f"a file of the disk tier could not be changed: {error.strerror}") from error
     arm.done(step, {**target, "file": str(found["file"])})
@@ -110,10 +113,25 @@ def _missing(path: Path, _: Mapping[str, Scalar], __: int) -> None:
     path.unlink()
 
 
+def _symlink(path: Path, _: Mapping[str, Scalar], __: int) -> None:
+    """Put the file outside its folder, and a symbolic link in its place."""
+    outside = path.parent.parent / f"outside-{path.name}"
+    path.rename(outside)
+    path.symlink_to(outside)
+
+
+def _rename(path: Path, _: Mapping[str, Scalar], __: int) -> None:
+    """Give the file the name that another key would have."""
+    first = "0" if path.name[0] != "0" else "1"
+    path.rename(path.with_name(first + path.name[1:]))
+
+
 _SPOILINGS: Final[Mapping[str, Callable[[Path, Mapping[str, Scalar], int], None]]] = {
     "header": _header,
     "payload": _payload,
     "truncate": _truncate,
     "extend": _extend,
     "missing": _missing,
+    "symlink": _symlink,
+    "rename": _rename,
 }
