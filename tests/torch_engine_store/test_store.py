@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.torch_engine.store import DiskStore, Section, SectionKind
-from harness.torch_engine.store_files import StoreFolder
+from harness.torch_engine.store_files import StoreFolder, file_system_of
 from harness.torch_engine.store_record import (
     ChainError,
     LinkMissingError,
@@ -540,3 +540,30 @@ def test_no_file_descriptor_is_left_open(tmp_path: Path) -> None:
             exact(store, keys[-1])
 
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@pytest.mark.parametrize("text", ["//host/share/shelf", "\\\\host\\share", "nfs://host/shelf", "smb:/host/shelf"])
+def test_a_folder_on_a_network_is_refused_by_its_address(text: str) -> None:
+    with pytest.raises(StoreFolderError, match="found an address"):
+        StoreFolder(Path(text))
+
+
+def test_a_folder_that_leads_upwards_is_refused_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(StoreFolderError, match=r"found one with '\.\.'"):
+        StoreFolder(tmp_path / "shelf" / ".." / ".." / "elsewhere")
+
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_deepest_mount_says_what_a_folder_lies_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = tmp_path / "mounts"
+    root, shelf = tmp_path.resolve(), (tmp_path / "a b").resolve()
+    escaped = str(shelf).replace(" ", "\\040")
+    mounts.write_text(f"dev / ext4 rw 0 0\nhost:/x {root} nfs4 rw 0 0\ndev {escaped} xfs rw 0 0\n")
+
+    assert file_system_of(tmp_path / "new" / "deep", mounts) == "nfs4"
+    assert file_system_of(shelf / "new", mounts) == "xfs"
+    assert file_system_of(tmp_path, tmp_path / "no table") == ""
+    monkeypatch.setattr("harness.torch_engine.store_files.file_system_of", lambda _: "nfs4")
+    with pytest.raises(StoreFolderError, match="expected a local file system, found nfs4"):
+        StoreFolder(tmp_path / "new")

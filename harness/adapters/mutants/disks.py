@@ -1,4 +1,4 @@
-"""Faults of the disk tier: what is read, what it is taken for, and how much is kept."""
+"""Faults of the disk tier, of several kinds: what is read, what it is taken for, and how much is kept."""
 
 from __future__ import annotations
 
