@@ -79,7 +79,17 @@ def test_each_is_registered_under_its_id_and_nothing_else_is() -> None:
 def test_each_says_its_fault_in_a_line_and_plants_it(mutant: type[Mutant]) -> None:
     assert mutant.fault().endswith(".")
     assert 20 < len(mutant.fault()) < 130
-    carriers = ("engine", "store", "session", "buffers", "snapshotter", "speculator", "imager", "adapter_session")
+    carriers = (
+        "engine",
+        "store",
+        "session",
+        "buffers",
+        "snapshotter",
+        "speculator",
+        "imager",
+        "adapter_session",
+        "disk_class",
+    )
     assert any(getattr(mutant, name) is not getattr(Mutant, name) for name in carriers)
 
 
