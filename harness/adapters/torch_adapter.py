@@ -31,7 +31,9 @@ MEMORY_QUERY: Final = "memory_query"
 """Engine option: ``fail`` or ``low`` puts a query of that kind behind the memory guard; empty: there is no guard."""
 TRANSFER: Final = "transfer"
 """Engine option: ``fail`` makes every copy into a session break off after its first part; empty: none does."""
+_TWO: Final = 2
 VARIANTS: Final = {
+    "placement": "device",
     "preset": "preset",
     "weights_seed": "seed",
     "max_seq_len": "max_seq_len",
@@ -134,9 +136,9 @@ class TorchAdapterEngine:
     def open_session(self, options: Options) -> TorchAdapterSession:
         """Open a session; see :class:`harness.torch_engine.options.SessionOptions`.
 
-        ``preset``, ``weights_seed``, ``k_type``, ``v_type``, ``recurrent_type`` and ``max_seq_len`` open it on another
-        model, of the same name or another, or with other buffers; it shares the snapshot store and the handles, as
-        sessions of one server do.
+        ``placement: other`` opens it on the next device of the same kind. ``preset``, ``weights_seed``, ``k_type``,
+        ``v_type``, ``recurrent_type`` and ``max_seq_len`` open it on another model, of the same name or another, or
+        with other buffers; it shares the snapshot store and the handles, as sessions of one server do.
 
         Raises:
             RefusedError: An option is unknown or out of range.
@@ -149,6 +151,8 @@ class TorchAdapterEngine:
         """Return the engine of a session: this one, or one beside it with the same store."""
         known = self._adapter.variants
         changed = {known[name]: value for name, value in options.items() if name in known}
+        if "device" in changed:
+            changed["device"] = self._placed(str(changed["device"]))
         return self._variant(changed) if changed else self._engine
 
     def store(self) -> tuple[Sequence[Options], Mapping[str, int]]:
@@ -241,6 +245,20 @@ class TorchAdapterEngine:
         if name not in self._handles:
             raise RefusedError(RefusalCode.MISSING, f"no snapshot {name!r}")
         return self._handles[name]
+
+    def _placed(self, placement: str) -> str:
+        """Return the device of a placement: ``other`` is the next one of the engine's kind.
+
+        Raises:
+            RefusedError: There is no such placement, or no other device.
+        """
+        kind, own = self._engine.device.type, self._engine.device.index or 0
+        count = sum(name.startswith(f"{kind}:") and not absent for name, absent in torch_devices())
+        if placement != "other" or count < _TWO:
+            raise RefusedError(
+                RefusalCode.UNSUPPORTED, f"no placement {placement!r}; known is other, with two devices of a kind"
+            )
+        return f"{kind}:{(own + 1) % count}"
 
     def _variant(self, changed: Options) -> TorchEngine:
         """Return an engine that differs in some options and shares the store; made once for each difference."""

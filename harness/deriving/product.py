@@ -176,6 +176,7 @@ def _resolved(node: Node, identity: CellId, coords: Coords, scale: int) -> CellP
         requires=capabilities(node),
         families=tuple(family.choice(Family) for family in families),
         observability=observability,
+        devices=node.optional_integer("devices", 1),
     )
     require_valid(cell, node.where)
     return cell

@@ -13,7 +13,7 @@ from harness.engines.channel import Message
 from harness.engines.interface import Begun, Options
 from harness.engines.locating import Located, located_from
 from harness.engines.looking import row_from
-from harness.errors import ProtocolError
+from harness.errors import ProtocolError, RefusedError
 from harness.model.evidence import PartRow
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ class Decoded:
     first_ns: int
     """Until the first token, of the whole time."""
     finish: str
-    """``length``, ``stop`` or ``cancel``."""
+    """``length``, ``stop``, ``cancel``; or ``error``, where the engine refused after these tokens."""
+    refusal: RefusedError | None = None
+    """What it refused with then."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,8 +108,12 @@ class RemoteSession:
         """
         fields = {"count": count, "sampler": dict(sampler), "stop": stop, "cancel_after": cancel_after}
         answer = self._call("decode", fields)
+        refused = "refused" in answer.body
         decoded = Decoded(
-            tokens=_integers(answer, "tokens"), first_ns=number(answer, "first_ns"), finish=_text(answer, "finish")
+            tokens=_integers(answer, "tokens"),
+            first_ns=number(answer, "first_ns"),
+            finish=_text(answer, "finish"),
+            refusal=RefusedError(_text(answer, "refused"), _text(answer, "words")) if refused else None,
         )
         return Timed(value=decoded, ns=number(answer, "ns"))
 

@@ -143,6 +143,13 @@ class EngineHost:
         return self._device
 
     @property
+    def alike(self) -> int:
+        """How many devices of this target's kind can run here, the one that engines are opened on included."""
+        kind = self._device.partition(":")[0]
+        able = [name for name, reason in self.devices if not reason and name.partition(":")[0] == kind]
+        return max(1, sum(":" in name for name in able))
+
+    @property
     def absent(self) -> str:
         """Why the device of this target cannot run here; empty: it can."""
         return self._absent

@@ -23,7 +23,7 @@ from harness.engines.locating import locate
 from harness.engines.looking import Logits, logits_of, part_rows, part_views
 from harness.engines.spool import Part, Spool, SpoolBudget
 from harness.engines.subject import path_sets_of
-from harness.errors import ProtocolError
+from harness.errors import ProtocolError, RefusedError
 from harness.model.values import Capability
 
 if TYPE_CHECKING:
@@ -166,7 +166,8 @@ class Server(Desk):
     def decode(self, message: Message) -> dict[str, object]:
         """Decode tokens: the first one by a call of its own, so that its time is known.
 
-        With a stop token, or where the decode is to be cancelled, each token is asked for alone, as a server does.
+        With a stop token, or where the decode is to be cancelled, each token is asked for alone, as a server does. A
+        refusal after the first token is told with the tokens that were decoded before it.
         """
         session, body = self.session(message), message.body
         sampler = {name: int(str(value)) for name, value in mapping(body, "sampler").items()}
@@ -175,7 +176,13 @@ class Server(Desk):
         count, stop, cancel = (number(body, name) for name in ("count", "stop", "cancel_after"))
         while len(found) < count and finish == "length":
             share = 1 if not found or stop >= 0 or cancel else count - len(found)
-            more, taken = self.timed("decode", session, partial(session.decode, share, sampler))
+            try:
+                more, taken = self.timed("decode", session, partial(session.decode, share, sampler))
+            except RefusedError as error:
+                if not found:
+                    raise
+                told = {"refused": str(error.code), "words": error.message}
+                return {"tokens": found, "ns": ns, "first_ns": first_ns, "finish": "error", **told}
             found += [int(token) for token in more]
             ns += taken
             first_ns = first_ns or taken

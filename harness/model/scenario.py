@@ -293,6 +293,8 @@ class CellPlan:
     families: Sequence[Family] = ()
     """Families that must be in the inventory."""
     observability: Observability = Observability.PARTS
+    devices: int = 1
+    """Devices of the target's kind that it needs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,6 +19,7 @@ _EVENTS: Final[Mapping[str, str]] = {
 }
 
 _REASONS: Final[Mapping[str, str]] = {
+    "fewer_devices": "The machine has fewer devices of this kind than the scenario needs.",
     "reference_not_cold": "The reference reused stored state itself, so it proves nothing.",
     "leak_not_seen": "Snapshots were kept on purpose and memory was not seen to grow: the measure is blind.",
     "budget_never_reached": "The budget was never reached, so that it holds shows nothing.",

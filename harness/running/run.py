@@ -25,6 +25,7 @@ from harness.running.recording import Progress, Recorder, Writer
 from harness.running.walking import run_arm, write_lost, write_trust
 
 ABSENT: Final = "device_absent"
+FEWER_DEVICES: Final = "fewer_devices"
 """Reason of a cell whose device is not there."""
 INTERRUPTED: Final = "interrupted"
 """Reason of a cell that did not begin before the run was broken off."""
@@ -65,6 +66,8 @@ class OpenRun:
         missing = capabilities_missing(cell, host.capabilities, host.observability, host.told)
         if self._host.absent:
             self.leave_out(cell, ABSENT)
+        elif cell.devices > self._host.alike:
+            self.leave_out(cell, FEWER_DEVICES)
         elif missing:
             _event(self._recorder, cell, "not_supported", missing[0])
         else:

@@ -46,6 +46,11 @@ def open_device(name: str) -> torch.device:
     return device
 
 
+def device_kind(device: torch.device) -> str:
+    """What two devices have in common that give the same bits: their type and architecture, not their number."""
+    return device.type if device.type == "cpu" else f"{device.type} {device_facts(device).get('arch', UNKNOWN)}"
+
+
 def synchronize(device: torch.device) -> None:
     """Wait until the device has done all that was asked of it."""
     if device.type == "cuda":

@@ -14,7 +14,7 @@ import torch
 
 from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.cache import SessionCache
-from harness.torch_engine.devices import device_facts, open_device, synchronize
+from harness.torch_engine.devices import device_facts, device_kind, open_device, synchronize
 from harness.torch_engine.errors import BudgetError, OptionError
 from harness.torch_engine.handles import SavedSession, SessionHandle
 from harness.torch_engine.loading import LoadedModel, draft_digest, load_draft, load_model
@@ -121,7 +121,7 @@ class TorchEngine:
             "k_type": self.options.k_type,
             "v_type": self.options.v_type,
             "recurrent_type": self.options.recurrent_type,
-            "device": str(self.device),
+            "device": device_kind(self.device),
             "threads": self.options.threads,
             "max_seq_len": self.options.max_seq_len,
         }

@@ -20,6 +20,7 @@ from harness.torch_engine.keys import Tokens
 from harness.torch_engine.metadata import decode_metadata
 from harness.torch_engine.models.ple import BEFORE, PleState
 from harness.torch_engine.options import SessionOptions
+from harness.torch_engine.sampling import Sampler
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
@@ -306,3 +307,43 @@ class ExportInDecode(Mutant):
     mutant_id = "K02.export-in-decode"
     stopped_by = Stop(scenario="D10", cell={"route": "ar"}, check="decode-export", reason="not_refused")
     session = _ExportsInDecode
+
+
+class _CancelFilesRest(TorchSession):
+    def cancel(self) -> int:
+        if self.position < len(self.prompt) or self.decoded:
+            cut = self.position // self.options.chunk * self.options.chunk
+            key = self.cache.key(self.turn, self.history(), cut + 1)
+            layout, meta = self.layout("prefix"), self.metadata()
+            snapshot = self.snapshotter.capture(layout, meta, self.snapshotter.starts(layout, None))
+            self.cache.put(key, None, snapshot)
+        return super().cancel()
+
+
+class CancelFilesRest(Mutant):
+    """What a cancelled turn was doing is published too, under the cut that it had just passed."""
+
+    mutant_id = "K02.cancel-files-rest"
+    stopped_by = Stop(scenario="D03", cell={"at": "on"}, check="cancel-held", reason="other_count")
+    session = _CancelFilesRest
+
+
+class _StopFilesToken(TorchSession):
+    def decode(self, count: int, sampler: Sampler | None = None) -> list[int]:
+        tokens = super().decode(count, sampler)
+        cut = len(self.prompt)
+        if self.decoded == 1 and cut % self.options.chunk == 0 and self.cache.enabled:
+            key = self.cache.key(self.turn, self.history(), cut)
+            layout = self.buffers.layout("prefix")
+            bare = replace(decode_metadata(self.metadata()), logits_valid=False, decoded=0, sampler_valid=False)
+            snapshot = self.snapshotter.capture(layout, bare.encode(), self.snapshotter.starts(layout, None))
+            self.cache.put(key, None, snapshot)
+        return tokens
+
+
+class StopFilesToken(Mutant):
+    """The state after the first decoded token is filed under the prompt's own length, where that is a cut."""
+
+    mutant_id = "K02.state-past-key"
+    stopped_by = Stop(scenario="D03", cell={"at": "on"}, check="stop-held", reason="other_count")
+    session = _StopFilesToken

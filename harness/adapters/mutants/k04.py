@@ -535,3 +535,31 @@ class ColdCountsHit(Mutant):
     mutant_id = "K04.cold-counts-hit"
     stopped_by = Stop(scenario="A22", cell={"route": "ar"}, check="no-hit-counted", reason="other_count")
     store = _MissesAreHits
+
+
+class _OthersAtDefault(TorchEngine):
+    def open_session(self, **overrides: object) -> TorchSession:
+        return super().open_session(**({"chunk": EngineOptions().chunk} | overrides if overrides else {}))
+
+
+class OverrideResetsOthers(Mutant):
+    """A request that asks for one thing of its own gets the defaults of everything else, not the server's flags."""
+
+    mutant_id = "K04.override-resets-others"
+    stopped_by = Stop(scenario="G12", cell={"override": "namespace"}, check="captures", reason="other_count")
+    engine = _OthersAtDefault
+
+
+class _LastAskedWins(TorchEngine):
+    def open_session(self, **overrides: object) -> TorchSession:
+        made = super().open_session(**overrides)
+        self.options = replace(self.options, chunk=made.options.chunk)
+        return made
+
+
+class OverrideOutlivesRequest(Mutant):
+    """What one request asks for becomes the flag of the server."""
+
+    mutant_id = "K04.override-outlives-request"
+    stopped_by = Stop(scenario="G12", cell={"override": "chunk"}, check="later-cached", reason="other_count")
+    engine = _LastAskedWins

@@ -18,11 +18,13 @@ from harness.errors import RefusedError
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Entry, Turn
 from harness.torch_engine.continuing import Continuation
+from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.errors import BudgetError, MissingError, SessionStateError, TorchEngineError, TransferError
 from harness.torch_engine.handles import SavedSession, SessionHandle
 from harness.torch_engine.image import ImageError
 from harness.torch_engine.image_wire import flat
 from harness.torch_engine.keys import CacheKey
+from harness.torch_engine.sampling import Sampler
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.session_image import Imager
 from harness.torch_engine.state import StateLayout, bytes_view
@@ -457,3 +459,35 @@ class DraftVoidedOnRefusal(Mutant):
     mutant_id = "K05.draft-voided-on-refusal"
     stopped_by = Stop(scenario="F12", cell={"other": "depth"}, check="handle-leaves-it", part="meta", phase="seen")
     session = _RefusedVoids
+
+
+class _SamplesThenRefuses(TorchSession):
+    def decode(self, count: int, sampler: Sampler | None = None) -> list[int]:
+        room = self.buffers.capacity - self.position - self.owed
+        if count > room > 0:
+            super().decode(1, sampler)
+        return super().decode(count, sampler)
+
+
+class RefusedDecodeSamples(Mutant):
+    """A decode for which there is no room is refused after its first token has been sampled and forwarded."""
+
+    mutant_id = "K05.refused-decode-samples"
+    stopped_by = Stop(scenario="D03", cell={"at": "after"}, check="error-goes-on", part="meta", phase="seen")
+    session = _SamplesThenRefuses
+
+
+class _TakesHalf(TorchEngine):
+    def open_session(self, **overrides: object) -> TorchSession:
+        asked = overrides.get("cache_entries")
+        if isinstance(asked, int):
+            self.cache.entry_budget = asked
+        return super().open_session(**overrides)
+
+
+class RefusedOverrideSticks(Mutant):
+    """A request may not change the server's budget: it is refused, and the budget is changed all the same."""
+
+    mutant_id = "K05.refused-override-sticks"
+    stopped_by = Stop(scenario="G12", cell={"override": "namespace"}, check="entries-flag-kept", reason="other_count")
+    engine = _TakesHalf

@@ -9,6 +9,7 @@ from harness.adapters.mutants.base import Mutant, Stop
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.handles import SessionHandle
 from harness.torch_engine.options import SessionOptions
+from harness.torch_engine.sampling import Sampler
 from harness.torch_engine.session import TorchSession
 
 _LANDING = 32
@@ -85,3 +86,35 @@ class HandleRecomputed(Mutant):
     mutant_id = "K13.handle-recomputed"
     stopped_by = Stop(scenario="A03", cell={"arch": "recurrent"}, check="came-back", part="recurrent", phase="seen")
     session = _Recomputes
+
+
+class _PlanlessKeys(TorchEngine):
+    def session_identity(self, options: SessionOptions) -> dict[str, str | int | bool]:
+        about = super().session_identity(options)
+        return {name: value for name, value in about.items() if name not in ("turns", "turn_token")}
+
+
+class PlanNotInKey(Mutant):
+    """A session that is also cut at message ends is served from snapshots of one that is not."""
+
+    mutant_id = "K13.plan-not-in-key"
+    stopped_by = Stop(scenario="A25", cell={"how": "message-end"}, check="plan-apart", reason="other_count")
+    engine = _PlanlessKeys
+
+
+class _PlanPicks(TorchSession):
+    def sample(self, sampler: Sampler) -> int:
+        token = super().sample(sampler)
+        if self.options.chunk == self.engine.options.chunk:
+            return token
+        b = self.buffers
+        b.history[b.history_rows - 1] = (token + 1) % self.decoder.config.vocab
+        return int(b.history[b.history_rows - 1])
+
+
+class PlanChangesAnswer(Mutant):
+    """Another chunk plan gives another answer, not only other last bits."""
+
+    mutant_id = "K13.plan-changes-answer"
+    stopped_by = Stop(scenario="A25", cell={"how": "chunks"}, check="same-answer", reason="tokens_differ")
+    session = _PlanPicks

@@ -178,6 +178,8 @@ def _decode(arm: ArmRun, step: Step, session: ArmSession, taken: _Taken) -> None
     decoded = session.remote.decode(step.decode, step.sampler, stop=stop, cancel_after=step.cancel_after)
     taken.tokens, taken.decode_ns, taken.first_ns = decoded.value.tokens, decoded.ns, decoded.value.first_ns
     taken.finish = decoded.value.finish
+    if decoded.value.refusal is not None:
+        raise decoded.value.refusal
     arm.cell.decoded.setdefault((arm.arm.id, step.label), tuple(taken.tokens))
     arm.look(step.session, step.label, Phase.END, taken.tokens)
 
