@@ -7,7 +7,7 @@ SUITE ?= default
 EXTRAS ?= transformers,mlx,llamacpp
 ENGINES ?= transformers mlx llamacpp
 
-.PHONY: help venv extras engines certify test format lint check wheel-check rejudge gate fuzz full soak kill reports reports-check benchmarks device-bundle clean
+.PHONY: help venv extras engines certify test format lint check wheel-check rejudge gate fuzz full soak kill matrix reports reports-check benchmarks device-bundle clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -64,6 +64,9 @@ check: extras lint gate rejudge reports-check wheel-check ## everything that CI 
 
 full: venv ## the suite full on this machine, certificates and gate in runs/ (up to half an hour)
 	@$(BIN)/statecert run --suite full --gate
+
+matrix: venv ## every mutant against the scenarios that claim it; certified (minutes; ARGS=--reach kind takes hours)
+	@$(BIN)/statecert matrix --certify $(ARGS)
 
 soak: venv ## 500 turns of growing conversations: memory and budget hold; certified (minutes)
 	@$(BIN)/statecert soak --certify

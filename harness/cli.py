@@ -36,6 +36,7 @@ COMMANDS = {
     "conform": "what every engine must show before any scenario runs on it",
     "mutants": "run engines with one planted fault each; all must be stopped",
     "faults": "flip single bits all over the state; all must be located",
+    "matrix": "which scenario stops which engine with a planted fault",
     "soak": "let conversations grow for hundreds of turns; memory and budget must hold",
     "kill": "kill the engine inside a publish; the next process must open what is left",
     "fuzz": "give the readers and the gate inputs that nobody thought of",

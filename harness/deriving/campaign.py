@@ -13,6 +13,7 @@ from typing import Final
 from harness.deriving.campaign_body import KIND, SCHEMA, common, common_limits
 from harness.deriving.faults import FAULTS, derive_faults
 from harness.deriving.kill import KILL, derive_kill
+from harness.deriving.matrix import MATRIX, derive_matrix
 from harness.deriving.selfcheck import FUZZ, SELFTEST, derive_fuzz, derive_selftest
 from harness.deriving.soak import SOAK, derive_soak
 from harness.errors import InvalidDocumentError
@@ -27,6 +28,7 @@ CAMPAIGNS: Final[Mapping[str, Derive]] = {
     FAULTS: derive_faults,
     FUZZ: derive_fuzz,
     KILL: derive_kill,
+    MATRIX: derive_matrix,
     SELFTEST: derive_selftest,
     SOAK: derive_soak,
 }

@@ -13,6 +13,7 @@ from typing import Final
 from harness.model.certificate import Certificate
 from harness.reporting import selfchecks
 from harness.reporting.campaign_counts import KILL, SOAK, told_with
+from harness.reporting.campaign_matrix import matrix
 from harness.reporting.claimable import headline_limit, is_mutant, subject
 from harness.reporting.reading import integer, items, mapping, text, texts
 from harness.reporting.reasons import reason_sentence
@@ -227,6 +228,7 @@ _CAMPAIGNS: Final[Mapping[str, Callable[[Certificate], Told]]] = {
     "faults": _faults,
     "fuzz": selfchecks.fuzz,
     "selftest": selfchecks.selftest,
+    "matrix": matrix,
     "soak": told_with(SOAK),
     "kill": told_with(KILL),
 }

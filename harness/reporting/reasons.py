@@ -28,6 +28,8 @@ _REASONS: Final[Mapping[str, str]] = {
     "memory_grew": "Memory grew after the warm-up by more than is allowed.",
     "over_budget": "Snapshots held more bytes than the budget.",
     "differs": "A turn was not the same without the cache.",
+    "clean_engine_fails": "The clean engine does not pass a cell in which a mutant was stopped.",
+    "not_stopped": "A mutant was not stopped by the check that it names.",
     "no_kill_inside": "No kill came before its publish was over.",
     "not_reopened": "A new process did not open the folder.",
     "torn": "A restore after a kill had another state.",

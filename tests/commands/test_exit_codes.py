@@ -16,7 +16,7 @@ TABLE = ROOT / "docs" / "exit-codes.md"
 ELSEWHERE = {
     "conform": "tests/conform",
     "faults": "tests/faults",
-    **dict.fromkeys(("soak", "kill"), "tests/campaigns"),
+    **dict.fromkeys(("soak", "kill", "matrix"), "tests/campaigns"),
     "fuzz": "tests/fuzz",
     "selftest": "tests/selftest",
     "new": "tests/commands_new",

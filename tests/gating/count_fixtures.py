@@ -10,6 +10,7 @@ from typing import Any
 from harness.certifying.issue import issue
 from harness.wire import canonical
 from tests.fakes.campaign import Flown, digest
+from tests.fakes.crossed import check, crossed
 from tests.fakes.soaked import killed, soaked
 from tests.gating.campaign_fixtures import file_campaign
 from tests.gating.fixtures import VALID, Body, fixture
@@ -21,18 +22,21 @@ def valid_counts(folder: Path) -> None:
     """A soak and a campaign of kills that passed, and the stop of another one."""
     issue(soaked().data(), folder)
     issue(killed().data(), folder)
+    issue(crossed().data(), folder)
 
 
 def valid_counts_stop(folder: Path) -> None:
     """Honest stops."""
     issue(grown().data(), folder)
     issue(torn().data(), folder)
+    issue(survived().data(), folder)
 
 
 def valid_counts_error(folder: Path) -> None:
     """Campaigns that prove nothing, and say so."""
     issue(blind().data(), folder)
     issue(unseen().data(), folder)
+    issue(unsound().data(), folder)
 
 
 VALID.update(
@@ -76,6 +80,19 @@ def unseen() -> Flown:
     made = killed()
     control = next(line for line in made.lines if line["type"] == "planted")
     return made.with_line("planted", restored=control["root"])
+
+
+def survived() -> Flown:
+    """A matrix in which a mutant was stopped at another part than it names."""
+    made = crossed()
+    cells = next(line for line in made.lines if line["type"] == "pair")["cells"]
+    elsewhere = check("exact", part="layer0.state", family="recurrent", reason="parts_differ")
+    return made.with_line("pair", cells=[{**cells[0], "checks": [elsewhere]}])
+
+
+def unsound() -> Flown:
+    """A matrix in which the clean engine fails where a mutant was stopped."""
+    return crossed().with_line("sound", outcome="fail")
 
 
 def changed_again(of: Flown, number: int, **changes: Any) -> Flown:
@@ -157,3 +174,27 @@ def kill_lost(folder: Path) -> None:
 @fixture("CG311", "CG301")
 def kill_control_unseen(folder: Path) -> None:
     file_campaign(folder, unseen(), body_of(killed()))
+
+
+@fixture("CG310", "CG301", "CG311")
+def matrix_survivor_hidden(folder: Path) -> None:
+    def change(body: Body) -> None:
+        body["mutants"][0]["named"] = "stopped"
+        passed(body)
+
+    edited(folder, survived(), change)
+
+
+@fixture("CG310", "CG301")
+def matrix_raised(folder: Path) -> None:
+    edited(folder, unsound(), passed)
+
+
+@fixture("CG311", "CG301")
+def matrix_named_elsewhere(folder: Path) -> None:
+    file_campaign(folder, survived(), body_of(crossed()))
+
+
+@fixture("CG311", "CG301")
+def matrix_clean_engine_fails(folder: Path) -> None:
+    file_campaign(folder, unsound(), body_of(crossed()))

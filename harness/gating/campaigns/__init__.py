@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.gating import selfcheckcounts
-from harness.gating.campaigns import faults, kill, soak
+from harness.gating.campaigns import faults, kill, matrix, soak
 from harness.gating.rule import Body, Problems
 
 Records = Sequence[Mapping[str, Any]]
@@ -28,6 +28,7 @@ class Questions:
 
 QUESTIONS: Final[Mapping[str, Questions]] = {
     "faults": Questions(in_body=faults.in_body, in_records=faults.in_records),
+    "matrix": Questions(in_body=matrix.in_body, in_records=matrix.in_records),
     "fuzz": Questions(in_body=selfcheckcounts.fuzz_in_body, in_records=selfcheckcounts.fuzz_in_records),
     "soak": Questions(in_body=soak.in_body, in_records=soak.in_records),
     "kill": Questions(in_body=kill.in_body, in_records=kill.in_records),

@@ -33,6 +33,8 @@ RULE = Rule(
         "soak_raised",
         "kill_raised",
         "kill_depths_wrong",
+        "matrix_survivor_hidden",
+        "matrix_raised",
         "fuzz_raised",
         "fuzz_control_not_found",
     ),

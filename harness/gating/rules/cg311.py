@@ -36,6 +36,8 @@ RULE = Rule(
         "kill_torn",
         "kill_lost",
         "kill_control_unseen",
+        "matrix_named_elsewhere",
+        "matrix_clean_engine_fails",
         "fuzz_cases_added",
     ),
     passing="valid_campaign",
