@@ -9,6 +9,7 @@ Rules kept here:
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import time
@@ -285,7 +286,8 @@ def _subject(run: _Run, facts: FolderFacts, document: Document) -> Subject:
     evidence = _evidence(run, facts, entry) if entry is not None and entry.form in READABLE else None
     derived, error = _derived(evidence)
     of_run = evidence if derived is not None and isinstance(evidence, Evidence) else None
-    identity = canonical.digest_trusted(body)
+    text = canonical.canonical_trusted(body)
+    identity = hashlib.sha256(text).hexdigest()
     return Subject(
         document=document,
         id=identity,
@@ -299,6 +301,7 @@ def _subject(run: _Run, facts: FolderFacts, document: Document) -> Subject:
         ledger=facts.ledger,
         state=str(state_of(facts.ledger.by_target.get(identity, ()))["state"]),
         asked=run.asked,
+        text=text,
     )
 
 

@@ -53,7 +53,7 @@ class Document(NamedTuple):
 
     entry: Entry
     sha256: str
-    """Of the bytes as they lie there; empty where they could not be read."""
+    """Of the bytes of an evidence file as they lie there; empty where they could not be read."""
     value: Body
     """Empty where it could not be read."""
     faults: Sequence[Fault] = ()
@@ -93,6 +93,8 @@ class Subject(NamedTuple):
     state: str
     """What the ledger says of it, whatever its status member says."""
     asked: Asked
+    text: bytes = b""
+    """The canonical bytes of the body, whose SHA-256 the id is."""
 
 
 class Asked(NamedTuple):
