@@ -5,7 +5,6 @@ A device that is not built in is another thing than one that is not there, and t
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import re
 import subprocess
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Final
 
 import torch
+
+from harness.engines.filedigests import file_digest
 
 UNKNOWN: Final = "unknown"
 _NOT_SLUG: Final = re.compile(r"[^a-z0-9_.]+")
@@ -62,8 +63,7 @@ def library_digests(device_type: str) -> Mapping[str, str]:
 
 def _file_digest(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return file_digest(path)
     except OSError:
         return UNKNOWN
 

@@ -100,6 +100,7 @@ class EngineHost:
         self._first: _Subject | None = None
         self._models: dict[frozenset[tuple[str, str]], str] = {}
         self._rivals: list[EngineHost] = []
+        self._files: dict[str, object] = {}
         self._interrupted = False
         self._told: Mapping[str, str | int | bool] = {}
 
@@ -216,10 +217,13 @@ class EngineHost:
             raise
 
     def _load_adapter(self) -> None:
-        """Let the child import the target's adapter; it is told the target's options."""
+        """Let the child import the target's adapter; it is told the target's options, and what files digest to.
+
+        A large file is hashed by the first child of a run only; see :mod:`harness.engines.filedigests`.
+        """
         target = self.target
         fields = {"adapter": target.adapter, "group": target.group, "options": dict(target.options)}
-        self._load = self._ask("load", fields).body
+        self._load = self._ask("load", {**fields, "files": dict(self._files)}).body
 
     def discard(self) -> None:
         """End the child, if there is one; what it did for trust is kept for :meth:`take_trust`."""
@@ -257,7 +261,7 @@ class EngineHost:
         other = EngineHost(self.target, folder, self.options)
         other._first, other._models, other._load = self._first, self._models, self._load
         other._device, other._absent = self._device, self._absent
-        other._grade, other._declared = self._grade, self._declared
+        other._grade, other._declared, other._files = self._grade, self._declared, self._files
         self._rivals.append(other)
         other._interrupted = self._interrupted
         return other
@@ -378,6 +382,8 @@ class EngineHost:
         asked = self.engine_options(options)
         answer = self._ask("open_engine", {"options": asked})
         engine, identity = RemoteEngine(self._ask, number(answer, "engine")), _identity(answer)
+        files = answer.body.get("files")
+        self._files.update(files if isinstance(files, dict) else {})
         fault = _ignored(asked, _plain(identity["facts"])) or self._changed(asked, identity)
         if fault:
             with suppress(EngineError):

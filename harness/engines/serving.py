@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from harness.digest.parts import part_digest, part_digests
-from harness.engines import registry, serving_images, serving_store
+from harness.engines import filedigests, registry, serving_images, serving_store
 from harness.engines.channel import Message
 from harness.engines.desk import Desk, begun, mapping, number, options, text, tokens
 from harness.engines.interface import Adapter, Aimed, Session, StatePart, Suggesting
@@ -64,7 +64,11 @@ class Server(Desk):
         return {"digests": [part_digest(frame) for frame in message.frames]}
 
     def load(self, message: Message) -> dict[str, object]:
-        """Import the adapter, and tell it the target's options if it wants to know them."""
+        """Import the adapter, and tell it the target's options if it wants to know them.
+
+        Digests of files that an earlier child of the run has made are believed.
+        """
+        filedigests.believe(mapping(message.body, "files"))
         self._adapter = registry.load(text(message.body, "adapter"), text(message.body, "group"))
         if isinstance(self._adapter, Aimed):
             self._adapter.aim(options(message.body, "options"))
@@ -92,6 +96,7 @@ class Server(Desk):
         self._logits_types[made] = str(identity.facts.get("logits_type", "f32"))
         return {
             "engine": made,
+            "files": filedigests.known(),
             "identity": {
                 "engine": identity.engine,
                 "version": identity.version,
