@@ -129,6 +129,8 @@ class SessionBuffers:
             lengths: row counts to claim instead of the current ones, as in `Metadata.layers`.
             history_rows: tokens of history to claim instead of the current number.
         """
+        if not self.config.decodes:
+            return StateLayout(fixed=(), rows=())  # its rows mean nothing once a prompt is through
         fixed: list[FixedPart] = []
         rows: list[RowStream] = []
         lengths = self.lengths() if lengths is None else lengths

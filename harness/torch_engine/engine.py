@@ -15,7 +15,7 @@ import torch
 from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.devices import device_facts, device_kind, open_device, synchronize
-from harness.torch_engine.errors import BudgetError, OptionError
+from harness.torch_engine.errors import BudgetError, OptionError, UnsupportedError
 from harness.torch_engine.handles import SavedSession, SessionHandle
 from harness.torch_engine.loading import LoadedModel, draft_digest, load_draft, load_model
 from harness.torch_engine.models.config import model_config
@@ -92,12 +92,14 @@ class TorchEngine:
 
         Raises:
             OptionError: an unknown override or a value out of range.
-            UnsupportedError: an unknown route.
+            UnsupportedError: an unknown route, or a draft head for a model that decodes nothing.
         """
         base = SessionOptions(chunk=self.options.chunk)
         chosen = session_options(base, overrides)
         if chosen.deferred and not self.cache.whole:
             raise OptionError("deferred: expected an engine with snapshots whole, found delta")
+        if chosen.route != "ar" and not self.model.config.decodes:
+            raise UnsupportedError(f"route: expected ar of a model that decodes nothing, found {chosen.route!r}")
         return self.session_class(self, chosen)
 
     def new_buffers(self) -> SessionBuffers:

@@ -27,7 +27,7 @@ class EngineOptions:
     preset: str = "tiny"
     """``tiny``, ``small`` or ``deep``."""
     arch: str = "hybrid"
-    """``hybrid``, ``attention``, ``recurrent``, ``sliding`` or ``ple``."""
+    """``hybrid``, ``attention``, ``recurrent``, ``sliding``, ``ple`` or ``embedding``."""
     seed: int = 0
     """Seed of the weights."""
     device: str = "cpu"

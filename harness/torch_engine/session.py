@@ -16,7 +16,13 @@ import torch
 from torch import Tensor
 
 from harness.torch_engine.continuing import Continuation
-from harness.torch_engine.errors import CapacityError, MetadataError, SessionStateError, TorchEngineError
+from harness.torch_engine.errors import (
+    CapacityError,
+    MetadataError,
+    SessionStateError,
+    TorchEngineError,
+    UnsupportedError,
+)
 from harness.torch_engine.metadata import decode_metadata
 from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.rolling import Trail
@@ -40,6 +46,8 @@ class TorchSession(SessionState):
         super().__init__(engine, options)
         self.continuing = Continuation(self)
         self.trail = self.new_trail()
+        self._summed: Tensor | None = None
+        """Sum (d,) of the last hidden rows of the prompt, where the model embeds."""
         self.on_progress: ProgressHook | None = None
         """Called inside every prefill, decode and verify after each pass; may look, and may raise to end the call."""
         self.speculator: Speculator | None = None
@@ -74,6 +82,8 @@ class TorchSession(SessionState):
         """
         tokens = self.arranged(self._checked(prompt))
         self.idle("begin")
+        self._summed = None
+        use_cache = use_cache and self.decoder.config.decodes
         if len(tokens) > self.buffers.capacity:
             raise CapacityError(f"prompt: expected at most {self.buffers.capacity} tokens, found {len(tokens)}")
         continued = self.continuing.begin(tokens) if use_cache and self.cache.enabled else 0
@@ -123,6 +133,8 @@ class TorchSession(SessionState):
 
     def boundaries(self) -> tuple[int, ...]:
         """Where the prompt is cut: ascending positions in (0, its length], the same hit or miss."""
+        if not self.decoder.config.decodes:
+            return ()  # a prompt is embedded in one call
         return self.schedule.boundaries(self._prompt, 0, len(self._prompt))
 
     def prefill(self, upto: int) -> None:
@@ -321,14 +333,27 @@ class TorchSession(SessionState):
             self.reset()
             raise
         self._advance(tokens)
-        self.logits_valid = last
+        self.logits_valid = last and self.decoder.config.decodes
         self.trail.note()
 
     def after_panel(self, tokens: Tensor, start: int, hidden: Tensor) -> None:
         """What follows each pass of a prefill; see `Decoder.prefill`."""
         if self.speculator is not None:
             self.speculator.follow(tokens, start, hidden)
+        if not self.decoder.config.decodes:
+            self._summed = hidden.sum(0) if self._summed is None else self._summed + hidden.sum(0)
         self.progress()
+
+    def embedding(self) -> Tensor | None:
+        """The mean (d,) f32 of the prompt's last hidden rows, unit length; None until the prompt is through.
+
+        Raises:
+            UnsupportedError: the model decodes and makes no embeddings.
+        """
+        if self.decoder.config.decodes:
+            raise UnsupportedError("embedding: expected a model that embeds, found one that decodes")
+        done = self._summed is not None and self.position == len(self._prompt)
+        return self._summed / self._summed.norm() if done and self._summed is not None else None
 
     def progress(self) -> None:
         """Tell whoever wants to know that a call in progress has come a pass further."""

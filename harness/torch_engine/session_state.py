@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 NO_TOKENS = np.zeros(0, dtype=np.int32)
 BEGINNINGS = frozenset({"begin", "reset", "restore", "adopt", "cancel"})
 """Calls that a cancelled turn takes."""
+EMBEDDING = frozenset({"begin", "prefill", "reset", "cancel"})
+"""Calls that a model without decoding state takes."""
 
 
 class SessionState:
@@ -171,7 +173,10 @@ class SessionState:
 
         Raises:
             SessionStateError: there is one, or the turn was cancelled.
+            UnsupportedError: the model has no decoding state that the call could work on.
         """
+        if what not in EMBEDDING and not self.decoder.config.decodes:
+            raise UnsupportedError(f"{what}: expected a model with decoding state, found one that embeds")
         if self.doing:
             raise SessionStateError(f"{what}: expected no call in progress, found a {self.doing}")
         if self.cancelled and what not in BEGINNINGS:

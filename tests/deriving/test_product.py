@@ -96,6 +96,49 @@ def test_a_condition_of_a_check_names_a_label_that_exists(labels: dict[str, Any]
         expand(changed(when(labels)), [16])
 
 
+def asking(*steps: dict[str, Any]) -> Any:
+    def change(p: dict[str, Any]) -> None:
+        p["arms"].append({"id": "asks", "role": "candidate", "steps": list(steps)})
+
+    return changed(change)
+
+
+OPEN = {"run": {"prompt": "A", "until": {"chunks": 1}}}
+DONE = {"run": {"prompt": "A", "as": "done"}}
+SAVED = {"snapshot": {"handle": "h2", "as": "saved"}}
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [OPEN, {"meanwhile": {"ask": "snapshot"}}],
+        [DONE, {"meanwhile": {"ask": "begin", "count": 3}}],
+        [DONE, SAVED, {"meanwhile": {"ask": "restore", "handle": "h2", "count": 3}}],
+    ],
+)
+def test_a_session_is_asked_in_the_middle_of_a_prefill_or_a_decode(steps: list[dict[str, Any]]) -> None:
+    (cell,) = expand(asking(*steps), [16]).cells
+
+    step = cell.arms[-1].steps[-1]
+    assert step.kind is StepKind.MEANWHILE
+    assert step.count == (0 if steps[0] is OPEN else 3)
+
+
+@pytest.mark.parametrize(
+    ("steps", "word"),
+    [
+        ([DONE, {"meanwhile": {"ask": "snapshot"}}], "no open turn"),
+        ([OPEN, {"meanwhile": {"ask": "snapshot", "count": 3}}], "in an open turn"),
+        ([OPEN, {"meanwhile": {"ask": "restore"}}], "belong together"),
+        ([OPEN, {"meanwhile": {"ask": "begin", "handle": "h2"}}], "belong together"),
+        ([OPEN, {"meanwhile": {"ask": "restore", "handle": "nobody"}}], "nobody"),
+    ],
+)
+def test_a_request_in_the_middle_of_nothing_is_refused(steps: list[dict[str, Any]], word: str) -> None:
+    with pytest.raises(InvalidScenarioError, match=word):
+        expand(asking(*steps), [16])
+
+
 def test_an_axis_reference_stands_for_a_whole_value() -> None:
     def change(p: dict[str, Any]) -> None:
         p["axes"] = {"how": {"short": {"length": {"chunks": 1, "plus": 1}, "witness": "none"}}}

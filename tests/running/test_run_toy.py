@@ -238,6 +238,16 @@ def test_a_device_that_is_absent_makes_cells_that_are_not_run(tmp_path: Path) ->
     ]
 
 
+def test_a_cell_that_needs_two_devices_is_not_run_where_there_is_one(tmp_path: Path) -> None:
+    with toy_host(tmp_path) as host:
+        evidence = run_toy(host, toy_plan(WHOLE | {"devices": 2}), tmp_path)
+
+        assert host.alike == 1
+    assert [(one.event, one.reason) for one in evidence.observations if isinstance(one, CellEvent)] == [
+        ("not_run", "fewer_devices")
+    ]
+
+
 def test_an_interrupted_run_leaves_evidence_that_says_so(tmp_path: Path) -> None:
     plan = toy_plan(
         toy_procedure([COLD, WARM, FLIPPED], [EXACT, SEEN], axes={"threads": [1, 2, 3]}, engine={"threads": "$threads"})

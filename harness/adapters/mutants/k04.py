@@ -563,3 +563,47 @@ class OverrideOutlivesRequest(Mutant):
     mutant_id = "K04.override-outlives-request"
     stopped_by = Stop(scenario="G12", cell={"override": "chunk"}, check="later-cached", reason="other_count")
     engine = _LastAskedWins
+
+
+class _SavesNothing(TorchSession):
+    def idle(self, what: str) -> None:
+        if what != "snapshot":
+            super().idle(what)
+
+
+class HandleOfNothing(Mutant):
+    """A session of a model without decoding state is saved: a handle comes back, and there is nothing in it."""
+
+    mutant_id = "K04.handle-of-nothing"
+    stopped_by = Stop(scenario="F15", check="snapshot", reason="not_refused")
+    session = _SavesNothing
+
+
+class _ExportsZeros(TorchAdapterSession):
+    def image_size(self) -> int:
+        return super().image_size() if self._session.decoder.config.decodes else 1
+
+    def export_image(self, capacity: int) -> Buffer:
+        return super().export_image(capacity) if self._session.decoder.config.decodes else bytes(1)
+
+
+class ImageOfNothing(Mutant):
+    """A session of a model without decoding state is exported as an image that holds nothing."""
+
+    mutant_id = "K04.image-of-nothing"
+    stopped_by = Stop(scenario="F15", check="export", reason="not_refused")
+    adapter_session = _ExportsZeros
+
+
+class _LooksUpFirst(TorchAdapterSession):
+    def restore(self, handle: str) -> Begun:
+        self._engine.handle(handle)
+        return super().restore(handle)
+
+
+class RestoreSaysMissing(Mutant):
+    """Asked to restore, a model without decoding state says that the handle is missing, as if another would do."""
+
+    mutant_id = "K04.restore-says-missing"
+    stopped_by = Stop(scenario="F15", check="restore", reason="other_code")
+    adapter_session = _LooksUpFirst

@@ -2,7 +2,8 @@
 
 A configuration is data; `decoder.py` turns it into calls. Layer kinds are ``delta`` (gated delta
 net), ``attention`` (full attention with a sparse index) and ``sliding`` (a ring of the last tokens).
-Architecture ``ple`` is ``hybrid`` with per-layer embeddings.
+Architecture ``ple`` is ``hybrid`` with per-layer embeddings; ``embedding`` is ``attention`` that makes one vector of a
+prompt and decodes nothing, so between calls it has no state at all.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from harness.torch_engine.errors import OptionError
 
 LayerKind = Literal["delta", "attention", "sliding"]
 StateKind = Literal["delta", "attention", "sliding", "ple"]
-Arch = Literal["hybrid", "attention", "recurrent", "sliding", "ple"]
+Arch = Literal["hybrid", "attention", "recurrent", "sliding", "ple", "embedding"]
 Preset = Literal["tiny", "small", "deep"]
 
 TILE = 64
@@ -80,6 +81,11 @@ class ModelConfig:
         return (2 * self.delta_key_heads + self.delta_value_heads) * self.delta_dim
 
     @property
+    def decodes(self) -> bool:
+        """Whether tokens can be decoded, so that a session has state to go on from."""
+        return self.arch != "embedding"
+
+    @property
     def states(self) -> tuple[StateKind, ...]:
         """Kinds of the states of a session: those of the layers, then that of the per-layer embeddings."""
         return (*self.layers, "ple") if self.ple_dim else self.layers
@@ -102,7 +108,7 @@ _PLE_DIM = 8
 def _layer_kinds(arch: str, depth: int, every: int) -> tuple[LayerKind, ...]:
     """The layers of an architecture; mixed ones end each group of ``every`` with attention."""
     base: dict[str, LayerKind] = {"hybrid": "delta", "ple": "delta", "recurrent": "delta", "sliding": "sliding"}
-    mixed = arch in {"hybrid", "ple", "sliding"}
+    mixed = arch in {"hybrid", "ple", "sliding"}  # the others are all one kind
     return tuple("attention" if (mixed and (i + 1) % every == 0) else base.get(arch, "attention") for i in range(depth))
 
 
