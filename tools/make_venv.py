@@ -2,8 +2,9 @@
 
 ``--extras a,b`` then adds extras of ``pyproject.toml``; what is there already is left alone.
 
-A torch that the calling Python already has, and that is in range, is reused through system site packages, so that
-ROCm, CUDA and Mac users keep theirs. Otherwise the pinned one of ``constraints.txt`` is installed.
+A torch that the calling Python already has, and that is in range, is reused, so that ROCm, CUDA and Mac users keep
+theirs: through system site packages, or, where that Python is one of a virtual environment, through a path to its
+packages. Otherwise the pinned one of ``constraints.txt`` is installed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import venv
 from pathlib import Path
 
@@ -38,9 +40,14 @@ def main() -> int:
     if not (base.is_file() and base.read_text() == origin):
         source = f"the torch {own} of {sys.executable}" if own else "the pinned torch (CPU build)"
         say(f"making .venv with {source}")
-        builder = venv.EnvBuilder(with_pip=True, system_site_packages=bool(own), clear=True, symlinks=os.name != "nt")
-        builder.create(HOME)
+        make_home(HOME, own)
+        if own and torch_of(HOME / "bin" / "python") != own:
+            say(f"a new environment does not see the torch of {sys.executable}; making .venv with the pinned one")
+            own = ""
+            make_home(HOME, own)
         base.write_text(origin)
+    elif own and torch_of(HOME / "bin" / "python") != own:
+        own = ""  # as found out when it was made
     constraints = HOME / "constraints.txt"
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     constraints.write_text("\n".join(x for x in lines if not (own and x.startswith(("torch==", "numpy==")))) + "\n")
@@ -79,10 +86,38 @@ def stamp() -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
+def make_home(home: Path, own: str, *, with_pip: bool = True) -> None:
+    """Make an environment that sees the packages of the calling Python, or none.
+
+    Args:
+        home: Where; emptied first.
+        own: Version of the torch to be seen; empty: none, so that only what is installed counts.
+        with_pip: Whether packages can be installed into it.
+    """
+    inside = sys.prefix != sys.base_prefix
+    shared = bool(own) and (not inside or shares_system_packages())
+    venv.EnvBuilder(with_pip=with_pip, system_site_packages=shared, clear=True, symlinks=os.name != "nt").create(home)
+    if own and inside:
+        paths = sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
+        (packages,) = home.glob("lib/python*/site-packages")
+        (packages / "statecert-caller.pth").write_text("".join(f"{path}\n" for path in paths))
+
+
+def shares_system_packages() -> bool:
+    """Whether the virtual environment of this Python shows the packages of the Python that it was made from."""
+    told = (Path(sys.prefix) / "pyvenv.cfg").read_text()
+    return re.search(r"^include-system-site-packages\s*=\s*true", told, re.MULTILINE | re.IGNORECASE) is not None
+
+
 def torch_of_caller() -> str:
     """Version of the torch that this Python has, if it is in range; else empty."""
+    return torch_of(Path(sys.executable))
+
+
+def torch_of(python: Path) -> str:
+    """Version of the torch that a Python has, if it is in range; else empty."""
     code = "import importlib.metadata as m; print(m.version('torch'))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    found = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=False)
     match = re.match(r"(\d+)\.(\d+)", found.stdout)
     if found.returncode or match is None:
         return ""

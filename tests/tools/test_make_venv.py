@@ -29,7 +29,8 @@ class Desk:
     def __init__(self, folder: Path, tool: ModuleType) -> None:
         self.folder = folder
         self.tool = tool
-        self.made: list[dict[str, object]] = []
+        self.made: list[str] = []
+        """Versions of the caller's torch that were to be seen; empty: none."""
         self.installs: list[list[str]] = []
         self.code = 0
 
@@ -54,17 +55,15 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     (tmp_path / "constraints.txt").write_text("torch==2.13.0\nnumpy==2.4.6\npytest==9.2.0\n")
     desk = Desk(tmp_path, tool)
 
-    class Builder:
-        def __init__(self, **options: object) -> None:
-            desk.made.append(options)
-
-        def create(self, home: Path) -> None:
-            home.mkdir(exist_ok=True)
+    def make_home(home: Path, own: str) -> None:
+        desk.made.append(own)
+        home.mkdir(exist_ok=True)
 
     monkeypatch.setattr(tool, "ROOT", tmp_path)
     monkeypatch.setattr(tool, "HOME", tmp_path / ".venv")
     monkeypatch.setattr(tool, "STAMP", tmp_path / ".venv" / "statecert-stamp")
-    monkeypatch.setattr(tool, "venv", SimpleNamespace(EnvBuilder=Builder))
+    monkeypatch.setattr(tool, "make_home", make_home)
+    monkeypatch.setattr(tool, "torch_of", lambda _: desk.made[-1])
     monkeypatch.setattr(tool, "subprocess", SimpleNamespace(run=desk.install))
     monkeypatch.setattr(tool, "torch_of_caller", lambda: "")
     return desk
@@ -142,14 +141,28 @@ def test_a_torch_in_range_is_reused_and_its_pins_left_out(
     monkeypatch.setattr(desk.tool, "torch_of_caller", lambda: "2.9.1+rocm6.4")
 
     assert desk.tool.main() == 0
-    assert desk.made[0]["system_site_packages"] is True
+    assert desk.made == ["2.9.1+rocm6.4"]
     assert desk.constraints == "pytest==9.2.0\n"
     assert "2.9.1+rocm6.4" in capsys.readouterr().err
 
 
+def test_one_that_a_new_environment_does_not_see_is_given_up_for_the_pinned_one(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(desk.tool, "torch_of_caller", lambda: "2.9.1+rocm6.4")
+    monkeypatch.setattr(desk.tool, "torch_of", lambda _: "")
+
+    for _ in range(2):
+        assert desk.tool.main() == 0
+        assert desk.made == ["2.9.1+rocm6.4", ""]
+        assert "torch==2.13.0\n" in desk.constraints
+        desk.tool.STAMP.unlink()
+    assert "does not see" in capsys.readouterr().err
+
+
 def test_without_one_the_pinned_torch_is_installed(desk: Desk) -> None:
     assert desk.tool.main() == 0
-    assert desk.made[0]["system_site_packages"] is False
+    assert desk.made == [""]
     assert "torch==2.13.0\n" in desk.constraints
     (command,) = desk.installs
     assert command[command.index("-c") + 1] == str(desk.folder / ".venv" / "constraints.txt")
