@@ -131,6 +131,8 @@ class SessionCache(CacheWhole):
             LinkCorruptError, ChainError: a link on the disk is wrong.
         """
         fetched = self.fetched(key)
+        for link in fetched:  # measured while they are staged, too
+            self.snapshotter.arenas.hold(link.snapshot.arena, link.snapshot.nbytes)
         at = fetched[0].parent if fetched else key
         held = [entry.snapshot for entry in self.chain(at)] if at is not None else []
         self.promote(fetched)
@@ -285,6 +287,7 @@ class SessionCache(CacheWhole):
                 self._evicted.pop(key, None)
                 published += 1
         self._counts["published"] += published
+        self.trim()
         return published
 
     def admissible(self, entry: Entry) -> bool:
@@ -301,6 +304,8 @@ class SessionCache(CacheWhole):
             self.retire(entry.snapshot)
             dropped += 1
         self._counts["abandoned"] += dropped
+        if dropped:
+            self.trim()
         return dropped
 
     def evict_lru(self) -> CacheKey | None:

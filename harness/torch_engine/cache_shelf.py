@@ -14,6 +14,9 @@ from harness.torch_engine.errors import MissingError
 from harness.torch_engine.keys import CacheKey, Schedule, Tokens, prefix_fingerprints
 from harness.torch_engine.snapshot import Snapshot, Snapshotter, corrupted
 
+MOST_HEADS = 8
+"""Heads that are protected at once, so that heads which nobody asks for again cannot fill the store for good."""
+
 
 class CacheShelf:
     """Entries, turns, ages and counts."""
@@ -24,6 +27,7 @@ class CacheShelf:
         self._published: dict[CacheKey, Entry] = {}
         self._turns: list[Turn] = []
         self._protected: set[CacheKey] = set()
+        self._heads: dict[CacheKey, None] = {}
         self._clock = 0
         self._counts: Counter[str] = Counter()
 
@@ -163,9 +167,19 @@ class CacheShelf:
         """Treat a key like others again."""
         self._protected.discard(key)
 
+    def protect_head(self, key: CacheKey) -> None:
+        """Protect a chat's head until it has served; of more than `MOST_HEADS` the oldest goes unprotected."""
+        self._heads[key] = None
+        while len(self._heads) > MOST_HEADS:
+            del self._heads[next(iter(self._heads))]
+
+    def release_head(self, key: CacheKey) -> None:
+        """A head has served: it is as evictable as others."""
+        self._heads.pop(key, None)
+
     def protects(self, key: CacheKey) -> bool:
         """Whether the key is protected."""
-        return key in self._protected
+        return key in self._protected or key in self._heads
 
     def _pending_count(self) -> int:
         return sum(len(turn.pending) for turn in self._turns)

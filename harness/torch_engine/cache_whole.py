@@ -49,6 +49,10 @@ class CacheWhole(CacheDisk):
         """Drop one entry for a capture; see `SessionCache`."""
         raise NotImplementedError
 
+    def trim(self, need: int = 0, wanted: int = -1) -> None:
+        """Let spares go that do not fit; see `SessionCache`."""
+        raise NotImplementedError
+
     def _drop_spare(self) -> bool:
         """Let one spare go; whether there was one."""
         return self.snapshotter.arenas.drop_one()
@@ -142,6 +146,7 @@ class CacheWhole(CacheDisk):
             self.count({f"skip_{reason}": 1})
             return reason
         turn.deferring = Deferred(key=key, nbytes=need, ancestors=frozenset(ancestors))
+        self.trim()
         self.count({"deferred": 1})
         return "deferred"
 

@@ -102,7 +102,7 @@ class TorchSession(SessionState):
         head = self.chat.head(self._prompt) if self.options.keep == "head" else 0
         self._chosen = head if cached < head else self.chat.turn(self._prompt)
         if 0 < head <= cached:
-            self.cache.unprotect(self.cache.key(self.turn, self._prompt, head))
+            self.cache.release_head(self.cache.key(self.turn, self._prompt, head))
 
     def live_captures(self) -> bool:
         """Whether a turn that goes on from the present state captures: apart, and where its spans tell how it came."""
@@ -174,8 +174,9 @@ class TorchSession(SessionState):
         layout, meta = self.layout("prefix"), self.prefix_metadata()
         if not self.continuing.defer(position):
             self.cache.capture(self.turn, self._prompt, position, layout, meta)
-        head = self.options.keep == "head" and self.chat is not None and position == self.chat.head(self._prompt)
-        if head or position == self.options.protect:
+        if self.options.keep == "head" and self.chat is not None and position == self.chat.head(self._prompt):
+            self.cache.protect_head(self.cache.key(self.turn, self._prompt, position))
+        if position == self.options.protect:
             self.cache.protect(self.cache.key(self.turn, self._prompt, position))
 
     def commit(self) -> int:

@@ -8,7 +8,7 @@ from harness.torch_engine.keys import CacheKey
 
 
 class _ProtectsForGood(SessionCache):
-    def unprotect(self, key: CacheKey) -> None:
+    def release_head(self, key: CacheKey) -> None:
         """Keep the protection."""
 
 
