@@ -35,6 +35,7 @@ from harness.torch_engine.options import EngineOptions
 LIBRARY: Final = "transformers"
 EXTRA: Final = "the package transformers is not installed: pip install 'statecert[transformers]'"
 CACHES: Final = ("dynamic", "static", "fp8")
+TOKENIZER: Final = "tokenizer_sha256"
 ALL_FAMILIES: Final = "conv,kv,recurrent,window"
 _HELD: Final = ("cache", "past_key_values", "cache_params")
 """What ``forward`` calls its cache, newest name first."""
@@ -91,6 +92,7 @@ class TransformersModel:
             "families": ",".join(self.families),
             "layers": ",".join(type(layer).__name__ for layer in probe.layers),
             **({"seed": options.seed} if found.seeded else {}),
+            **_vocabulary(found.tokenizer),
             **library_files(found.type),
         }
 
@@ -250,6 +252,14 @@ def found(options: TransformersOptions) -> Found:
         return transformers_models.local(transformers_models.smollm2_path(), dtype, options.device)
     known = sorted(("tiny", "smollm2", *transformers_models.TINY))
     raise OptionError(f"preset: expected one of {known}, or a path; found {options.preset!r}")
+
+
+@cache
+def _vocabulary(place: Path | None) -> Mapping[str, str]:
+    """Return the digest of a vocabulary as a fact; nothing where it has none that can be read."""
+    if place is None or (place.is_dir() and not (place / "tokenizer.json").is_file()):
+        return {}
+    return {TOKENIZER: transformers_models.vocabulary_digest(place)}
 
 
 @cache

@@ -15,6 +15,7 @@ Per axis:
   asked about;
 - exactness is asked about by comparisons alone: what makes them believable (controls, repeatability, inventories) shows
   nothing to be exact where nothing was compared;
+- answers are a matter of trained weights: a target that has none is not evaluated on quality;
 - an axis that no cell asks about is ``not_evaluated``; excluded cells ask about nothing.
 
 Overall: no cells (or only excluded ones) is ``error``; else the worst cell, where not run and not supported count as
@@ -31,7 +32,7 @@ from harness.model.decision import CellDecision, CheckResult, Decision
 from harness.model.scenario import CellPlan, CheckKind
 from harness.model.values import DecisionAxis, Outcome, Verdict
 
-_WORST_FIRST: Final = (Outcome.ERROR, Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.PASS)
+_WORST_FIRST: Final = (Outcome.ERROR, Outcome.FAIL, Outcome.NOT_RUN, Outcome.INCONCLUSIVE, Outcome.PASS)
 _VERDICTS: Final[Mapping[Outcome, Verdict]] = {
     Outcome.ERROR: Verdict.ERROR,
     Outcome.FAIL: Verdict.STOP,
@@ -52,6 +53,7 @@ _JUDGING: Final = frozenset(
         CheckKind.COUNTER,
         CheckKind.SAME_IMAGE,
         CheckKind.ENDED,
+        CheckKind.ANSWERS,
     )
 )
 """Checks that ask the engine something about exactness or robustness, beyond the harness' own."""
@@ -69,7 +71,7 @@ def decide_cell(cell: CellPlan, results: Sequence[CheckResult]) -> CellDecision:
         id=cell.id,
         coords=cell.coords,
         outcome=outcome,
-        reason=reason if outcome in (Outcome.ERROR, Outcome.INCONCLUSIVE) else "",
+        reason=reason if outcome in (Outcome.ERROR, Outcome.NOT_RUN, Outcome.INCONCLUSIVE) else "",
         checks=tuple(results),
     )
 
@@ -117,6 +119,8 @@ def _asks(plan: CellPlan, axis: DecisionAxis) -> bool:
 def _on_axis(plan: CellPlan, decision: CellDecision, axis: DecisionAxis) -> Verdict | None:
     """Return what one cell says on an axis; None: nothing."""
     if decision.outcome is Outcome.EXCLUDED or not _asks(plan, axis):
+        return None
+    if axis is DecisionAxis.QUALITY and decision.outcome is Outcome.NOT_SUPPORTED:
         return None
     if decision.outcome in (Outcome.ERROR, Outcome.NOT_RUN, Outcome.NOT_SUPPORTED):
         return _VERDICTS[decision.outcome]

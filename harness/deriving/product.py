@@ -177,6 +177,7 @@ def _resolved(node: Node, identity: CellId, coords: Coords, scale: int) -> CellP
         families=tuple(family.choice(Family) for family in families),
         observability=observability,
         devices=node.optional_integer("devices", 1),
+        tokenizer=node.optional_text("tokenizer", ""),
     )
     require_valid(cell, node.where)
     return cell

@@ -22,6 +22,7 @@ _UNITS: Final = {
     CheckKind.COUNTER: "count",
     CheckKind.BALANCE: "bytes",
     CheckKind.SAME_IMAGE: "bytes",
+    CheckKind.ANSWERS: "tokens",
 }
 
 
@@ -56,6 +57,9 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
         codes=tuple(element.text() for element in _list(fields, "codes")),
         reason=fields.optional_text("reason", ""),
         part=fields.optional_text("part", ""),
+        ids=tuple(element.integer() for element in _list(fields, "ids")),
+        or_ids=tuple(element.integer() for element in _list(fields, "or")),
+        entire=fields.optional_flag("entire"),
         fields=tuple(element.text() for element in _list(fields, "fields")) or FIELDS,
         unit_name="bytes" if kind is CheckKind.STORED and "unit" not in fields else _UNITS.get(kind, ""),
     )

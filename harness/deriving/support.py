@@ -44,6 +44,10 @@ FAMILY: Final = "family"
 """Reason of a cell that works on a part of a family which the target's state does not have."""
 SESSION_OPTION: Final = "session_option"
 """Reason of a cell that opens a session with an option which the target does not know."""
+TOKENIZER: Final = "tokenizer_sha256"
+"""Fact of a target: SHA-256 of its vocabulary; see docs/formats/scenario.md."""
+OTHER_TOKENIZER: Final = "tokenizer"
+"""Reason of a cell whose literal ids belong to another vocabulary than the target's."""
 NOTHING_TOLD: Final[Mapping[str, object]] = {}
 
 
@@ -157,6 +161,8 @@ def capabilities_missing(
     if GRADES.index(Observability(observability)) < GRADES.index(cell.observability):
         missing.append("observability")
     missing += lacking
+    if cell.tokenizer and told.get(TOKENIZER) != cell.tokenizer:
+        missing.append(OTHER_TOKENIZER)
     if _without_control(cell, for_target(cell, capabilities, told)):
         missing.append(NO_CONTROL)
     return tuple(missing)

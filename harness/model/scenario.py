@@ -212,6 +212,8 @@ class CheckKind(StrEnum):
     """Two exported images have the same bytes."""
     ENDED = "ended"
     """A decode ended for this reason."""
+    ANSWERS = "answers"
+    """The decoded tokens hold the answer that was asked for, where those of the reference do."""
     CACHED = "cached"
     """The turn reused exactly this many tokens."""
     STORED = "stored"
@@ -271,6 +273,12 @@ class CheckSpec:
     """``ended``: ``length``, ``stop``, ``cancel`` or ``error``."""
     part: str = ""
     """``seen``: name or family of the first part that must differ; empty: any."""
+    ids: Sequence[int] = ()
+    """``answers``: token ids that must stand side by side in what was decoded."""
+    or_ids: Sequence[int] = ()
+    """``answers``: another spelling of them; empty: there is none."""
+    entire: bool = False
+    """``answers``: nothing else may be decoded, but for a token that ends it."""
     fields: Sequence[str] = ("parts", "logits", "tokens")
     """What ``exact`` and ``unchanged`` compare."""
     unit_name: str = ""
@@ -295,6 +303,8 @@ class CellPlan:
     observability: Observability = Observability.PARTS
     devices: int = 1
     """Devices of the target's kind that it needs."""
+    tokenizer: str = ""
+    """SHA-256 of the vocabulary that literal ids belong to; empty: they belong to none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,6 +21,7 @@ from harness.deriving.checks import (
     seen,
     sized,
     stored,
+    told,
     unchanged,
 )
 from harness.deriving.view import CellView
@@ -34,6 +35,7 @@ CHECKS: Final[Mapping[CheckKind, Check]] = {
     CheckKind.UNCHANGED: unchanged.check,
     CheckKind.SAME_IMAGE: same_image.check,
     CheckKind.ENDED: ended.check,
+    CheckKind.ANSWERS: told.check,
     CheckKind.CACHED: cached.check,
     CheckKind.STORED: stored.check,
     CheckKind.SIZED: sized.check,

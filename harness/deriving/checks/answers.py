@@ -24,6 +24,7 @@ CODES: Final[Mapping[CheckKind, str]] = {
     CheckKind.REFUSED: "REFUSE.CODE@1",
     CheckKind.COUNTER: "COUNT.STORE@1",
     CheckKind.BALANCE: "FOOT.BALANCE@1",
+    CheckKind.ANSWERS: "QUALITY.ANSWER@1",
     CheckKind.SEEN: "CTRL.SEEN@1",
     CheckKind.REPEATABLE: "REPEAT.COLD@1",
     CheckKind.INVENTORY: "STATE.INVENTORY@1",
@@ -60,6 +61,7 @@ AXES: Final[Mapping[CheckKind, DecisionAxis]] = {
     CheckKind.REFUSED: DecisionAxis.ROBUSTNESS,
     CheckKind.COUNTER: DecisionAxis.ROBUSTNESS,
     CheckKind.ENDED: DecisionAxis.ROBUSTNESS,
+    CheckKind.ANSWERS: DecisionAxis.QUALITY,
     CheckKind.FINISHED: DecisionAxis.ROBUSTNESS,
 }
 
