@@ -53,20 +53,25 @@ FIXTURES: Sequence[tuple[str, str, Sequence[str], bool]] = (
     ("first-month", "What is the first month of the year?", ("January",), False),
     ("legs-spider", "How many legs has a spider?", ("eight", "8"), False),
     ("json", 'Repeat exactly: {"colour": "red"}', ('{"colour": "red"}',), True),
-    ("tool-call", 'Repeat exactly: {"name": "open_door", "arguments": {}}', ('{"name": "open_door", "arguments": {}}',), True),
+    (
+        "tool-call",
+        'Repeat exactly: {"name": "open_door", "arguments": {}}',
+        ('{"name": "open_door", "arguments": {}}',),
+        True,
+    ),
 )
 STOP = 2
 DECODE = 20
 MOST = 32
 
 WHY_WARM = (
-    "Bytes that are equal are the strong witness; this is the weak one that a user sees. A fact from the reused prefix, a\n"
-    "  fact from behind it, an object that must parse: each is asked with the cache off and on. Where the model fails\n"
+    "Bytes that are equal are the strong witness; this is the weak one that a user sees. A fact from the reused prefix,\n"
+    "  a fact from behind it, an object that must parse: each is asked with the cache off and on. Where the model fails\n"
     "  without the cache too, nothing is claimed."
 )
 WHY_RESTART = (
-    "The same questions to a process that has never seen the prefix: it comes from the disk. A state that is right and a\n"
-    "  tokenizer, template or stop rule that came up otherwise give a fluent answer to another question."
+    "The same questions to a process that has never seen the prefix: it comes from the disk. A state that is right and\n"
+    "  a tokenizer, template or stop rule that came up otherwise give a fluent answer to another question."
 )
 
 
@@ -95,7 +100,7 @@ def _tokenizer(place: Path) -> Any:
 
 
 def spellings(words: Any, answers: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Ids of an answer behind a space, as it stands in a sentence; and of another one, or of it at the very beginning."""
+    """Ids of an answer behind a space, as it stands in a sentence; and of another, or of it at the beginning."""
     first = answers[0] if answers[0][0] in "{0123456789" else f" {answers[0]}"
     other = f" {answers[1]}" if answers[1:] else answers[0]
     return list(words(first)), list(words(other))
@@ -132,7 +137,8 @@ def _warm(digest: str, head: Sequence[int], tail: Sequence[int], rows: Sequence[
     text += "        - {run: {prompt: filler, cache: true, session: first, as: filler}}\n"
     text += "        - " + step % "cache: true, " + "\n"
     text += "  checks:\n    - {id: reused, cached: {at: warm.a, at_least: 64}}\n    - id: answer\n      answers:\n"
-    text += "        {candidate: warm.a, reference: off.a, ids: $fixture.answer, or: $fixture.other, entire: $fixture.entire}\n"
+    text += "        {candidate: warm.a, reference: off.a, ids: $fixture.answer, or: $fixture.other, "
+    text += "entire: $fixture.entire}\n"
     return text
 
 
@@ -148,7 +154,9 @@ def _restart(digest: str, head: Sequence[int], tail: Sequence[int], rows: Sequen
     text += "  arms:\n    - id: off\n      role: reference\n      steps:\n"
     text += "".join("        - " + step % (name, "", name) + "\n" for name in names)
     text += "    - id: restarted\n      role: candidate\n      steps:\n"
-    text += "        - {run: {prompt: filler, cache: true, session: first, as: filler}}\n        - {restart: {as: down}}\n"
+    text += (
+        "        - {run: {prompt: filler, cache: true, session: first, as: filler}}\n        - {restart: {as: down}}\n"
+    )
     text += "".join("        - " + step % (name, "cache: true, ", name) + "\n" for name in names)
     text += "  checks:\n    - {id: reused, cached: {at: restarted." + names[0] + ", at_least: 64}}\n"
     for name, (label, _, answers, entire) in zip(names, rows, strict=True):
