@@ -66,8 +66,8 @@ MOST = 32
 
 WHY_WARM = (  # lines as they stand in the file
     "Bytes that are equal are the strong witness; this is the weak one that a user sees. A fact from the reused "
-    "prefix,\n  a fact from behind it, an object that must parse: each is asked with the cache off and on. Where the model "
-    "fails\n  without the cache too, nothing is claimed."
+    "prefix,\n  a fact from behind it, an object that must parse: each is asked with the cache off and on. Where the "
+    "model fails\n  without the cache too, nothing is claimed."
 )
 WHY_RESTART = (  # lines as they stand in the file
     "The same questions to a process that has never seen the prefix: it comes from the disk. A state that is right "
