@@ -16,6 +16,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -30,12 +31,13 @@ from harness.gating.states import state_of
 from harness.model.certificate import Event, GateReport
 from harness.model.values import ReasonCode
 from harness.selfcheck import mutations, specimens
-from harness.wire import canonical, strict
+from harness.wire import canonical, json_bytes, schemas, strict
 from harness.wire.allowed_signers import parse_signers
 from harness.wire.certificate_doc import parse_certificate
 from harness.wire.event_doc import parse_event
 from harness.wire.observed import read_observed
 from harness.wire.policy_doc import parse_policy
+from harness.wire.schema_walk import UnsureError, Walker
 from harness.wire.sshsig import parse as parse_signature
 from harness.wire.tokens import Reader
 
@@ -77,6 +79,8 @@ def readers(folder: Path) -> Sequence[Target]:
         Target("evidence", evidence, _evidence),
         Target("signature", signatures, lambda data: _read(lambda: parse_signature(data, "a.sig"))),
         Target("signers", (signers,), lambda data: _read(lambda: parse_signers(data, "signers"))),
+        Target("reading", (*certificates[:1], *events), _reading),
+        Target("schema", (*certificates[:1], *events), _schema),
         Target("policy", ((policy.HEAD + policy.WHOLE).encode(),), lambda data: _read(lambda: parse_policy(data, "p"))),
     )
 
@@ -112,6 +116,44 @@ def _json(data: bytes) -> Answer:
     if not _same(strict.loads(rendered, where="", form="rendered"), value):
         return Answer("accepted", "disagreed")
     return Answer("accepted as rendered" if rendered == data else "accepted")
+
+
+def _reading(data: bytes) -> Answer:
+    """What the reader of few documents reads, the reader of many reads too, to the same value."""
+    import orjson
+
+    try:
+        few = json_bytes._read(data)  # noqa: SLF001 - which of the two reads is nobody's business but this question's
+    except json_bytes._UnsureError:  # noqa: SLF001
+        return Answer("left to the other")
+    try:
+        many = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return Answer("accepted", "disagreed")
+    return Answer("accepted", "" if _same(few, many) else "disagreed")
+
+
+def _schema(data: bytes) -> Answer:
+    """The validator of few documents and the one of many say the same."""
+    import orjson
+
+    try:
+        value: object = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return Answer("refused")
+    name = "event.v1" if isinstance(value, dict) and "target" in value else "certificate.v1"
+    try:
+        few = _walker().is_valid(value, name)
+    except UnsureError:
+        return Answer("left to the other")
+    many = schemas.product_schemas().is_valid(value, name)
+    return Answer("accepted" if many else "refused", "" if few == many else "disagreed")
+
+
+@cache
+def _walker() -> Walker:
+    product = schemas.product_schemas()
+    return Walker({name: dict(product.schema(name)) for name in product.names})
 
 
 def _slow_refuses(data: bytes) -> str:

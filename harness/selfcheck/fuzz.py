@@ -37,6 +37,8 @@ _WEIGHTS: Final = {
     "evidence": 5,
     "signature": 1,
     "signers": 1,
+    "reading": 2,
+    "schema": 2,
     "policy": 1,
     "folder": 6,
     "ledger": 2,
