@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 NO_TOKENS = np.zeros(0, dtype=np.int32)
 BEGINNINGS = frozenset({"begin", "reset", "restore", "adopt", "cancel"})
 """Calls that a cancelled turn takes."""
+KEY_FREE = frozenset({"max_seq_len"})
+"""Identity fields that are no part of a cache domain: how much room there is, which a server may choose anew at each
+start; whether a snapshot fits is shown by its lengths."""
 EMBEDDING = frozenset({"begin", "prefill", "reset", "cancel"})
 """Calls that a model without decoding state takes."""
 
@@ -64,8 +67,9 @@ class SessionState:
         token = options.turn_token if options.turns else None
         self.chat = self.new_chat(options.chat) if options.chat else None
         self.schedule = Schedule(chunk=options.chunk, turn_token=token, pin=options.pin, chat=self.chat)
-        apart = encode_domain(self.identity | {"apart": True}) if options.live_captures else None
-        self.turn = self.cache.open_turn(encode_domain(self.identity), self.schedule, apart)
+        keyed = {name: value for name, value in self.identity.items() if name not in KEY_FREE}
+        apart = encode_domain(keyed | {"apart": True}) if options.live_captures else None
+        self.turn = self.cache.open_turn(encode_domain(keyed), self.schedule, apart)
         self._buffers: SessionBuffers | None = engine.new_buffers()
         self._prompt = NO_TOKENS
         self._armed = False

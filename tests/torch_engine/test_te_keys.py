@@ -117,7 +117,7 @@ def test_every_session_choice_has_a_domain_of_its_own(other: dict[str, object]) 
 @pytest.mark.parametrize(
     "other",
     [{"k_type": "f16"}, {"v_type": "bf16"}, {"recurrent_type": "bf16"}, {"seed": 1}, {"threads": 2},
-     {"arch": "attention"}, {"preset": "small"}, {"max_seq_len": 2048}],
+     {"arch": "attention"}, {"preset": "small"}],
 )  # fmt: skip
 def test_every_engine_choice_that_changes_bits_has_a_domain_of_its_own(other: dict[str, object]) -> None:
     plain = TorchEngine(options()).open_session()
@@ -125,6 +125,16 @@ def test_every_engine_choice_that_changes_bits_has_a_domain_of_its_own(other: di
     changed = TorchEngine(options(**other)).open_session()
 
     assert plain.turn.domain != changed.turn.domain
+
+
+def test_how_much_room_there_is_is_no_part_of_a_domain() -> None:
+    """A server scales it to the memory that is free, so that keys with it would miss after each start."""
+    plain = TorchEngine(options()).open_session()
+
+    roomier = TorchEngine(options(max_seq_len=2048)).open_session()
+
+    assert plain.turn.domain == roomier.turn.domain
+    assert plain.identity != roomier.identity
 
 
 def test_the_hex_of_a_key_depends_on_all_of_it() -> None:

@@ -14,8 +14,9 @@ from harness.adapters.mutants.k06 import OwnRowBytes
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Entry, Turn
 from harness.torch_engine.engine import TorchEngine
-from harness.torch_engine.keys import Tokens, prefix_fingerprint
+from harness.torch_engine.keys import Tokens, encode_domain, prefix_fingerprint
 from harness.torch_engine.options import SessionOptions
+from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
 
@@ -275,3 +276,18 @@ class RouteNotInKey(Mutant):
     mutant_id = "K08.route-not-in-key"
     stopped_by = Stop(scenario="F08", cell={"scope": "route"}, check="other-starts-cold", reason="refused")
     engine = _unkeyed("route", "draft", "draft_depth", "draft_force")
+
+
+class _CapacityInKey(TorchSession):
+    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
+        super().__init__(engine, options)
+        self.cache.close_turn(self.turn)
+        self.turn = self.cache.open_turn(encode_domain(self.identity), self.schedule)
+
+
+class CapacityInKey(Mutant):
+    """Keys hold the length of the context, which is scaled to the memory that is free: each start is a cold one."""
+
+    mutant_id = "K08.capacity-in-key"
+    stopped_by = Stop(scenario="F11", cell={"budget": "roomier"}, check="after-one", reason="restore_not_witnessed")
+    session = _CapacityInKey
