@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 from harness.commands.common import LAB, add_json, show
-from harness.errors import EngineError, ExitCode, StatecertError, UsageError
+from harness.errors import EngineError, ExitCode, RefusedError, StatecertError, UsageError
 from harness.model.target import Target
 
 EXAMPLE = "example: statecert doctor"
@@ -101,6 +101,8 @@ def _devices(name: str, found: list[tuple[Target, str]]) -> Iterator[dict[str, s
                         (Target(name=one, adapter=name, device=able, options=options), note)
                         for one, options, note in suggested
                     ]
+        except RefusedError as refusal:  # it wants to be told something first: nothing here is broken
+            yield _row(f"engine {name}", "not_run", refusal.message or str(refusal))
         except (EngineError, StatecertError) as problem:
             yield _row(f"engine {name}", "error", str(problem).splitlines()[0])
 

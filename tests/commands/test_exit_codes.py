@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -346,7 +347,10 @@ def test_doctor(tmp_path: Path) -> None:
     done = statecert("doctor", "--json", cwd=tmp_path)
 
     assert done.returncode == 0
-    assert "device toy:cpu" in done.stdout
+    rows = {row["what"]: row for row in json.loads(done.stdout)["rows"]}
+    assert rows["device toy:cpu"]["state"] == "pass"
+    assert rows["engine stdio"]["state"] == "not_run", "it wants a command; nothing is broken"
+    assert "--command" in rows["engine stdio"]["detail"]
 
 
 @ends("doctor", "no engine")
