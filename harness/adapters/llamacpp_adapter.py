@@ -173,7 +173,7 @@ class LlamaCppEngine:
                 context.close()
         return Identity(
             engine=NAME,
-            version=_version(),
+            version=installed_version(),
             model=self.model.slug,
             model_digest=self.model.digest,
             hw_class=cpu_class(),
@@ -665,7 +665,8 @@ def _packaged_model() -> str:
     return str(found[0])
 
 
-def _version() -> str:
+def installed_version() -> str:
+    """Version of the package that holds the library."""
     try:
         return metadata.version(PACKAGE)
     except metadata.PackageNotFoundError:

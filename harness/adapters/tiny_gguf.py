@@ -86,7 +86,7 @@ def write(arch: str, path: Path, seed: int = 0) -> None:
 
 
 def _head(writer: object, arch: str, recipe: Recipe) -> None:
-    """Write metadata and a vocabulary of single bytes and numbered words."""
+    """Write metadata and a vocabulary of numbered words: a token that is no whole character is held back in streams."""
     from gguf import GGUFWriter
 
     if not isinstance(writer, GGUFWriter):
@@ -106,12 +106,11 @@ def _head(writer: object, arch: str, recipe: Recipe) -> None:
             writer.add_uint32(key, value)
         else:
             writer.add_array(key, list(value))
-    bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
-    words = [f"\u2581w{number}" for number in range(VOCAB - 3 - len(bytes_))]
+    words = [f"\u2581w{number}" for number in range(VOCAB - 3)]
     writer.add_tokenizer_model("llama")
-    writer.add_token_list(["<unk>", "<s>", "</s>", *bytes_, *words])
+    writer.add_token_list(["<unk>", "<s>", "</s>", *words])
     writer.add_token_scores([0.0] * VOCAB)
-    writer.add_token_types([2, 3, 3, *[6] * len(bytes_), *[1] * len(words)])
+    writer.add_token_types([2, 3, 3, *[1] * len(words)])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     writer.add_bool("tokenizer.ggml.add_bos_token", val=False)
