@@ -159,9 +159,7 @@ class ServerEngine:
             ProtocolError: Other than so many came.
             EngineError: As :meth:`Client.post`.
         """
-        body = request_of(
-            self.dialect, prompt, count, reuse=reuse, top=int(self.options["logprobs"]), slot=slot
-        )
+        body = request_of(self.dialect, prompt, count, reuse=reuse, top=int(self.options["logprobs"]), slot=slot)
         if self.options["stream"]:
             events = list(self.client.stream(self.dialect.path, {**body, "stream": True, **_USAGE}))
             counting = [one for one in events if "timings" in one or one.get("usage")]
@@ -210,7 +208,9 @@ class ServerEngine:
             if not chosen["model"]:
                 arch = str(chosen["arch"])
                 if arch not in ARCHITECTURES or chosen["preset"] != "tiny":
-                    raise RefusedError(RefusalCode.UNSUPPORTED, f"no tiny model {arch!r}; known are {sorted(ARCHITECTURES)}")
+                    raise RefusedError(
+                        RefusalCode.UNSUPPORTED, f"no tiny model {arch!r}; known are {sorted(ARCHITECTURES)}"
+                    )
                 tiny_gguf.write(ARCHITECTURES[arch], path, int(chosen["seed"]))
             if not path.is_file():
                 raise RefusedError(RefusalCode.UNSUPPORTED, "there is no model file of this name")
@@ -243,7 +243,9 @@ class ServerEngine:
         models = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
         found = next((one for one in models if one.get("id") == wanted), None)
         if found is None:
-            raise RefusedError(RefusalCode.IDENTITY, f"the server has {[one.get('id') for one in models]}, not {wanted!r}")
+            raise RefusedError(
+                RefusalCode.IDENTITY, f"the server has {[one.get('id') for one in models]}, not {wanted!r}"
+            )
         stable = {name: value for name, value in found.items() if name != "created"}
         return hashlib.sha256(json.dumps(stable, sort_keys=True).encode()).hexdigest(), _slug(wanted)
 
@@ -306,14 +308,12 @@ class ServerSession:
             self.engine.slot(slot, "erase")
 
     def extend(self, tokens: Sequence[int]) -> Begun:
-        """Another turn on top of the present one."""
+        """Another turn on top of the present one; reused is what the server says, not what should have been."""
         start = len(self.tokens)
         self._room_for(start + len(tokens))
         self._ask([*self.tokens, *tokens], reuse=True, counted=True)
         self.more, self.end, self.ready = list(tokens), start + len(tokens), False
-        lost = start - self.cached
-        self.forwarded -= max(lost, 0)  # what was there before and was computed again is no part of this turn
-        return Begun(cached=start, restored_bytes=0, schedule=[self.end])
+        return Begun(cached=self.cached, restored_bytes=0, schedule=[self.end])
 
     def decode(self, count: int, sampler: Mapping[str, int]) -> Sequence[int]:
         """Ask for tokens after those so far, greedily, and for one more whose distribution is then pending."""
@@ -365,14 +365,18 @@ class ServerSession:
         """The slot file that the server writes."""
         image = self._file()
         if len(image) > capacity:
-            raise RefusedError(RefusalCode.SHORT_BUFFER, f"the image has {len(image)} bytes; there is room for {capacity}")
+            raise RefusedError(
+                RefusalCode.SHORT_BUFFER, f"the image has {len(image)} bytes; there is room for {capacity}"
+            )
         return image
 
     def import_image(self, data: Buffer) -> Begun:
         """Hand a slot file to the server."""
         image, name = bytes(data), self.engine.file()
         if len(image) < _HEAD.size:
-            raise RefusedError(RefusalCode.SHORT_BUFFER, f"found {len(image)} bytes; a slot file has a head of {_HEAD.size}")
+            raise RefusedError(
+                RefusalCode.SHORT_BUFFER, f"found {len(image)} bytes; a slot file has a head of {_HEAD.size}"
+            )
         (self.engine.folder / name).write_bytes(image)
         told = self.engine.slot(self.last_slot, "restore", name)
         return self._restored(told, tokens_of(image))
@@ -460,7 +464,9 @@ def _checked(options: Options) -> Options:
         raise RefusedError(RefusalCode.UNSUPPORTED, f"unknown options {unknown}; known are {sorted(DEFAULTS)}")
     chosen = {**DEFAULTS, **options}
     if chosen["dialect"] not in DIALECTS:
-        raise RefusedError(RefusalCode.UNSUPPORTED, f"dialect is {chosen['dialect']!r}; known are {', '.join(DIALECTS)}")
+        raise RefusedError(
+            RefusalCode.UNSUPPORTED, f"dialect is {chosen['dialect']!r}; known are {', '.join(DIALECTS)}"
+        )
     for name in ("k_type", "v_type"):
         if chosen[name] not in _TYPES:
             raise RefusedError(RefusalCode.UNSUPPORTED, f"{name} is {chosen[name]!r}; allowed are {', '.join(_TYPES)}")
@@ -472,7 +478,10 @@ def _checked(options: Options) -> Options:
 
 
 def _slug(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "._" else "_" for letter in Path(name).name.lower()) or "unknown"
+    return (
+        "".join(letter if letter.isalnum() or letter in "._" else "_" for letter in Path(name).name.lower())
+        or "unknown"
+    )
 
 
 def _library() -> Options:

@@ -170,7 +170,9 @@ def reply_of(dialect: Dialect, answer: Json, events: Sequence[Json] = ()) -> Rep
 
 def _native(answer: Json) -> tuple[list[int], list[Json]]:
     tokens = answer.get("tokens")
-    return [int(one) for one in tokens] if isinstance(tokens, list) else [], _mappings(answer, "completion_probabilities")
+    return [int(one) for one in tokens] if isinstance(tokens, list) else [], _mappings(
+        answer, "completion_probabilities"
+    )
 
 
 def _openai(answer: Json) -> tuple[list[int], list[Json]]:

@@ -84,7 +84,7 @@ class Client:
         try:
             connection.request(method, f"{self._prefix}{path}", json.dumps(body) if body is not None else None, headers)
             answer = connection.getresponse()
-            if answer.status >= 400:  # noqa: PLR2004 - HTTP's own numbers
+            if answer.status >= 400:
                 raise _failed(path, answer.status, answer.read(4096))
             yield answer
         except TimeoutError:
@@ -105,8 +105,8 @@ def _failed(path: str, status: int, told: bytes) -> EngineError:
     words = told.decode("utf-8", "replace")[:300]
     if status in (401, 403):
         return EngineError(f"NotTheServer: {path}: it does not know the key that it was started with")
-    if status < 500:  # noqa: PLR2004
-        code = RefusalCode.MISSING if status == 404 else RefusalCode.FORMAT  # noqa: PLR2004
+    if status < 500:
+        code = RefusalCode.MISSING if status == 404 else RefusalCode.FORMAT
         return RefusedError(code, f"{path}: {status} {words}")
     return EngineError(f"ServerError: {path}: {status} {words}")
 

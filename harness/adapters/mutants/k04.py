@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+
+
 from typing import TYPE_CHECKING
 
 from harness.adapters.mutants.base import Mutant, Stop
@@ -24,6 +26,7 @@ from harness.torch_engine.metadata import decode_metadata
 from harness.torch_engine.options import ROUTES, EngineOptions
 from harness.torch_engine.sampling import Sampler
 from harness.torch_engine.session import TorchSession
+from harness.torch_engine.session_image import Imager
 from harness.torch_engine.snapshot import Pair, Snapshot, Snapshotter
 from harness.torch_engine.speculating import Speculator
 from harness.torch_engine.state import StateLayout
@@ -607,3 +610,18 @@ class RestoreSaysMissing(Mutant):
     mutant_id = "K04.restore-says-missing"
     stopped_by = Stop(scenario="F15", check="restore", reason="other_code")
     adapter_session = _LooksUpFirst
+
+
+class _BringsNothing(Imager):
+    def bring(self, session: TorchSession, data: Buffer) -> int:
+        copied = super().bring(session, data)
+        session.reset()
+        return copied
+
+
+class ImportEmpty(Mutant):
+    """An image is taken and counted, and the session is a new one all the same."""
+
+    mutant_id = "K04.import-empty"
+    stopped_by = Stop(scenario="A62", check="reused", reason="other_count")
+    imager = _BringsNothing

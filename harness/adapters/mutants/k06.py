@@ -290,3 +290,19 @@ class LivePrefixUnchecked(Mutant):
     mutant_id = "K06.live-prefix-unchecked"
     stopped_by = Stop(scenario="D04", check="no-extension-no-join", reason="other_count")
     session = _ContinuesAny
+
+
+class ImageFlipTaken(Mutant):
+    """A changed bit in the payload of an image is taken, as by an engine whose image has no digest."""
+
+    mutant_id = "K06.image-flip-taken"
+    stopped_by = Stop(scenario="F61", cell={"harm": "flip"}, check="refused", reason="not_refused")
+    imager = _NoDigests
+
+
+class ImageOfOtherWeights(Mutant):
+    """An image of any weights is taken if its sizes fit."""
+
+    mutant_id = "K06.image-of-other-weights"
+    stopped_by = Stop(scenario="F62", check="refused", reason="not_refused")
+    imager = _AnyIdentity

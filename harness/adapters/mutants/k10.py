@@ -68,3 +68,11 @@ class ImageNarrowed(Mutant):
         scenario="A17", cell={"arch": "hybrid", "sampler": "greedy"}, check="goes-on", part="recurrent", phase="end"
     )
     imager = _ImageNarrowed
+
+
+class RowsNarrowed(Mutant):
+    """Explicit snapshots of wide rows hold keys in half precision."""
+
+    mutant_id = "K10.rows-narrowed"
+    stopped_by = Stop(scenario="H61", check="kept-wide", part="layer0.k", phase="restored")
+    snapshotter = _KeysNarrowed

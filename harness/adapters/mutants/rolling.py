@@ -149,3 +149,28 @@ class OtherCapacityRefused(Mutant):
     mutant_id = "K06.other-capacity-refused"
     stopped_by = Stop(scenario="R05", cell={"arch": "hybrid", "room": "more"}, check="came-in", reason="refused")
     session = _OtherCapacityRefused
+
+
+_DEEP = 128
+
+
+class _Hole(Trail):
+    def put_back(self, target: int, mark: Mark | None) -> None:
+        depth = self.session.position - target
+        super().put_back(target, mark)
+        for part in self.session.layout("prefix").fixed:
+            if part.family == "window" and depth > _DEEP:
+                part.tensor[: len(part.tensor) // 2] = 0
+
+
+class _HoleSession(TorchSession):
+    def new_trail(self) -> Trail:
+        return _Hole(self)
+
+
+class RollbackWindowHole(Mutant):
+    """A rollback deeper than the window reports success with half of the window gone."""
+
+    mutant_id = "K09.rollback-window-hole"
+    stopped_by = Stop(scenario="R61", check="back", part="window", phase="restored")
+    session = _HoleSession

@@ -1,0 +1,147 @@
+"""A server of completions over token ids in this process: right, or wrong in one way.
+
+It computes nothing: the next token is a hash of all tokens so far. Its slot remembers which tokens it holds, so it can
+count what it reuses; ``wrong`` is what it does otherwise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+MODEL = "fake-model"
+
+
+def next_token(tokens: Sequence[int]) -> int:
+    return 8 + int.from_bytes(hashlib.sha256(repr(list(tokens)).encode()).digest()[:4], "little") % 400
+
+
+class Slot:
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.files: dict[str, list[int]] = {}
+        self.restored = False
+
+
+class Handler(BaseHTTPRequestHandler):
+    slot: Slot
+    wrong = ""
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        body = (
+            {"data": [{"id": MODEL, "created": time.time_ns()}]} if self.path == "/v1/models" else {"build_info": "b1"}
+        )
+        self.answer(body)
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))) or b"{}")
+        if self.path.startswith("/slots/"):
+            self.slots(self.path.rpartition("=")[2], str(body.get("filename", "")))
+        else:
+            self.complete(body)
+
+    def slots(self, action: str, name: str) -> None:
+        slot = self.slot
+        if action == "erase":
+            slot.tokens = []
+            self.answer({"n_erased": 1})
+        elif action == "save":
+            slot.files[name] = list(slot.tokens)
+            self.answer({"n_saved": len(slot.tokens), "n_written": 8 * len(slot.tokens)})
+        elif name not in slot.files:
+            self.answer({"error": "no such file"}, 400)
+        else:
+            slot.tokens, slot.restored = list(slot.files[name]), True
+            self.answer({"n_restored": len(slot.tokens), "n_read": 8 * len(slot.tokens)})
+
+    def complete(self, body: dict[str, Any]) -> None:
+        if self.wrong == "hang":
+            time.sleep(5)
+        if self.wrong == "failed":
+            self.answer({"error": "out of slots"}, 500)
+            return
+        prompt, count = body["prompt"], int(body.get("n_predict") or body.get("max_tokens") or 1)
+        cached = self.reused(prompt) if body.get("cache_prompt", True) else 0
+        tokens: list[int] = []
+        for _ in range(count - (1 if self.wrong == "short" else 0)):
+            tokens.append(next_token([*prompt, *tokens]))
+        self.slot.tokens = [*prompt, *tokens[:-1]]
+        if self.wrong == "wrong_after_restore" and self.slot.restored:
+            tokens = [token + 1 for token in tokens]
+        answer = self.shaped(tokens, len(prompt), cached, native=self.path == "/completion")
+        if self.wrong == "garbage":
+            self.send(b"Internal plan: no JSON today", 200)
+        elif body.get("stream"):
+            self.stream(answer, tokens, native=self.path == "/completion")
+        else:
+            self.answer(answer)
+
+    def reused(self, prompt: Sequence[int]) -> int:
+        if self.wrong == "false_reuse" and self.slot.restored:
+            return 0  # the restore said 200, and all is computed again
+        same = 0
+        while same < min(len(prompt) - 1, len(self.slot.tokens)) and prompt[same] == self.slot.tokens[same]:
+            same += 1
+        return len(prompt) + 3 if self.wrong == "too_many" else same
+
+    def shaped(self, tokens: list[int], total: int, cached: int, *, native: bool) -> dict[str, Any]:
+        logprobs = [{"id": one, "logprob": -0.5, "top_logprobs": [{"id": one, "logprob": -0.5}]} for one in tokens]
+        if native:
+            timings = {"cache_n": cached, "prompt_n": total - cached}
+            answer = {"tokens": tokens, "tokens_evaluated": total, "timings": timings, "id_slot": 0}
+            return {
+                **answer,
+                "completion_probabilities": logprobs,
+                **({"timings": {}} if self.wrong == "untold" else {}),
+            }
+        details = {} if self.wrong == "untold" else {"prompt_tokens_details": {"cached_tokens": cached}}
+        return {
+            "choices": [{"logprobs": {"content": logprobs}}],
+            "usage": {"prompt_tokens": total, **details},
+        }
+
+    def stream(self, answer: dict[str, Any], tokens: list[int], *, native: bool) -> None:
+        lines = []
+        for index, token in enumerate(tokens):
+            one = self.shaped([token], 0, 0, native=native)
+            one.pop("usage", None)
+            one.pop("timings", None)
+            lines.append(one if index else {**one, "id_slot": 0})
+        end = {
+            key: value for key, value in answer.items() if key in ("usage", "timings", "tokens_evaluated", "id_slot")
+        }
+        text = "".join(f"data: {json.dumps(line)}\n\n" for line in [*lines, end]) + "data: [DONE]\n\n"
+        self.send(text.encode(), 200)
+
+    def answer(self, body: dict[str, Any], status: int = 200) -> None:
+        self.send(json.dumps(body).encode(), status)
+
+    def send(self, data: bytes, status: int) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@contextmanager
+def fake_server(wrong: str = "") -> Iterator[str]:
+    """Serve on a port of the loopback interface; yield its address."""
+    handler = type("Wrong", (Handler,), {"slot": Slot(), "wrong": wrong})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
