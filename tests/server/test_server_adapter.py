@@ -152,7 +152,7 @@ def test_a_restore_that_answers_200_and_is_not_reused_fails(tmp_path: Path) -> N
     found = outcomes("false_reuse", tmp_path)
 
     assert found["reused"] == (Outcome.FAIL, "tokens_unaccounted")  # more was forwarded than the turn has
-    assert found["answers"][0] is Outcome.PASS  # the text is right: only the counts show it
+    assert found["answers"] == (Outcome.FAIL, "restore_not_witnessed")  # the text is right: only the counts show it
 
 
 def test_a_count_above_the_prompt_fails(tmp_path: Path) -> None:

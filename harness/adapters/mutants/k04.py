@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-
-
 from typing import TYPE_CHECKING
 
 from harness.adapters.mutants.base import Mutant, Stop
