@@ -21,7 +21,7 @@ from harness.adapters import mlx_cache, mlx_models
 from harness.adapters.mlx_cache import CacheShape
 from harness.adapters.mlx_image import PromptCacheImager
 from harness.adapters.mlx_models import Found
-from harness.adapters.staged import ForeignModel, PartSpec, StagedEngine, StagedOptions
+from harness.adapters.staged import ABILITIES, ForeignModel, PartSpec, StagedEngine, StagedOptions
 from harness.adapters.torch_adapter import TorchAdapter
 from harness.engines.interface import Options
 from harness.model.values import Capability
@@ -201,7 +201,7 @@ class MlxAdapter(TorchAdapter):
 
     def capabilities(self) -> frozenset[Capability]:
         """Everything that the torch engine's store gives, and the library's own trim and files."""
-        return frozenset(Capability)
+        return ABILITIES
 
     def devices(self) -> Sequence[tuple[str, str]]:
         """Metal where there is one, else the CPU."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
+from harness.model.values import Capability
 from harness.torch_engine.buffers import RNG_WORDS, Lengths, Scope, SessionBuffers
 from harness.torch_engine.devices import device_facts
 from harness.torch_engine.engine import TorchEngine
@@ -35,6 +36,14 @@ SESSION_OPTIONS = (
     "chunk", "live", "max_seq_len", "namespace", "owed", "protect", "turn_token", "turns", "view", "weights_seed"
 )  # fmt: skip
 """Session options that such engines know."""
+ABILITIES = frozenset(
+    Capability(name)
+    for name in (
+        "parts", "logits", "boundaries", "prefix_cache", "snapshot", "extend", "sampling", "store", "evict", "corrupt",
+        "session_options", "image", "cancel", "disk", "rollback",
+    )
+)  # fmt: skip
+"""What the torch engine's store and a library's own rollback give such an engine."""
 _REFUSED = ("deferred", "draft_depth", "draft_force", "draft_probe", "pin", "resident")
 
 
@@ -120,6 +129,7 @@ class StagedOptions(EngineOptions):
 @dataclass(frozen=True, slots=True)
 class _Config:
     vocab: int
+    decodes: bool = True
 
 
 class ForeignDecoder:

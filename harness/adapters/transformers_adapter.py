@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from harness.adapters import transformers_cache, transformers_models
-from harness.adapters.staged import ForeignModel, PartSpec, StagedEngine, StagedOptions
+from harness.adapters.staged import ABILITIES, ForeignModel, PartSpec, StagedEngine, StagedOptions
 from harness.adapters.torch_adapter import TorchAdapter
 from harness.adapters.torch_hardware import library_digests, torch_devices
 from harness.adapters.transformers_cache import BUILDS, CacheShape
@@ -199,7 +199,7 @@ class TransformersAdapter(TorchAdapter):
 
     def capabilities(self) -> frozenset[Capability]:
         """Everything that the torch engine's store gives, and the library's own crop."""
-        return frozenset(Capability)
+        return ABILITIES
 
     def devices(self) -> Sequence[tuple[str, str]]:
         """Devices of this torch build, if the library is there."""
