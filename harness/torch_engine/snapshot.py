@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import ge
 
 import torch
 from torch import Tensor
@@ -65,6 +66,20 @@ Piece = FixedCopy | Segment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Geometry:
+    """The segments of a link, column by column, to be compared at once."""
+
+    rows: tuple[tuple[str, int], ...]
+    """Name and row bytes of each stream."""
+    starts: tuple[int, ...]
+    """First row of each."""
+    stops: tuple[int, ...]
+    """Row after the last one of each."""
+    nbytes: int
+    """Bytes of all rows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
     """One stored link. The arena is its own memory, never a view of live state."""
 
@@ -78,6 +93,8 @@ class Snapshot:
     """(bytes,) u8 on the state's device."""
     views: dict[object, list[Tensor]] = field(init=False, repr=False, compare=False, default_factory=dict)
     """Views of the arena that `rows_as` made before; only to make them once."""
+    told: list[Geometry] = field(init=False, repr=False, compare=False, default_factory=list)
+    """What `geometry` said before; likewise."""
 
     @property
     def nbytes(self) -> int:
@@ -107,7 +124,21 @@ class Snapshot:
 
     def ends(self) -> tuple[int, ...]:
         """Rows of each stream below which a child need not copy."""
-        return tuple(segment.stop for segment in self.segments)
+        return self.geometry().stops
+
+    def geometry(self) -> Geometry:
+        """Names, row sizes and spans of all segments, column by column."""
+        if not self.told:
+            segments = self.segments
+            self.told.append(
+                Geometry(
+                    rows=tuple((s.name, s.row_bytes) for s in segments),
+                    starts=tuple(s.start for s in segments),
+                    stops=tuple(s.stop for s in segments),
+                    nbytes=sum(s.nbytes for s in segments),
+                )
+            )
+        return self.told[0]
 
     def held(self, name: str) -> Tensor:
         """The bytes (n,) u8 that this link holds of a part, as a live view of the arena.
@@ -206,17 +237,30 @@ class Snapshotter:
         """
         self.validate(chain, layout)
         pairs = self.fixed_pairs(chain[-1], layout)
-        for link in chain:
-            pairs += self.row_pairs(link, layout)
-        self.copy(pairs)
-        return sum(live.numel() * live.element_size() for live, _ in pairs)
+        fixed_bytes = sum(live.numel() * live.element_size() for live, _ in pairs)
+        if self._on_host(chain, layout):
+            self.copy(pairs)
+            self.gather(chain, layout)
+        else:
+            for link in chain:
+                pairs += self.row_pairs(link, layout)
+            self.copy(pairs)
+        return fixed_bytes + sum(link.geometry().nbytes for link in chain)
+
+    def gather(self, chain: Sequence[Snapshot], layout: StateLayout) -> None:
+        """Put the rows of all links of a validated chain into each stream of the host, in one call a stream."""
+        kinds = tuple((r.tensor.dtype, r.tensor.shape[1:]) for r in layout.rows)
+        held = [link.rows_as(kinds) for link in chain]
+        for stream, end, *parts in zip(layout.rows, chain[-1].ends(), *held, strict=True):
+            if end:
+                torch.cat(parts, out=stream.tensor[:end])
 
     def validate(self, chain: Sequence[Snapshot], layout: StateLayout) -> None:
         """Every check of `restore`, without the copy."""
         if not chain:
             raise LayoutError("chain: expected at least one link, found none")
         self.check_fixed(chain[-1], layout)
-        rows = [(r.name, r.row_bytes) for r in layout.rows]
+        rows = tuple((r.name, r.row_bytes) for r in layout.rows)
         capacities = [r.tensor.shape[0] for r in layout.rows]
         ends: tuple[int, ...] = (0,) * len(rows)
         for depth, link in enumerate(chain):
@@ -235,6 +279,10 @@ class Snapshotter:
         if expected != found:
             raise LayoutError(f"fixed parts: expected {expected}, found {found}")
 
+    def _on_host(self, chain: Sequence[Snapshot], layout: StateLayout) -> bool:
+        live = all(r.tensor.device.type == "cpu" and r.tensor.is_contiguous() for r in layout.rows)
+        return live and all(link.arena.device.type == "cpu" for link in chain)
+
     def check_segments(self, link: Snapshot, rows: Sequence[tuple[str, int]], ends: Sequence[int], where: str) -> None:
         """Count, names, row sizes and continuity of one link's segments.
 
@@ -244,6 +292,9 @@ class Snapshotter:
             ends: rows of each stream that the links above bring.
             where: what to call the link in an error.
         """
+        told = link.geometry()
+        if told.rows == rows and told.starts == ends and all(map(ge, told.stops, ends)):
+            return
         if len(link.segments) != len(rows):
             raise LayoutError(f"{where}: expected {len(rows)} segments, found {len(link.segments)}")
         for segment, (name, row_bytes), end in zip(link.segments, rows, ends, strict=True):

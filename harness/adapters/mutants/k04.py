@@ -252,6 +252,12 @@ class _LastPieceLeft(Snapshotter):
     def copy(self, pairs: Sequence[Pair]) -> None:
         super().copy(pairs[:-1])
 
+    def gather(self, chain: Sequence[Snapshot], layout: StateLayout) -> None:
+        last = layout.rows[-1].tensor
+        before = last.clone()
+        super().gather(chain, layout)
+        last.copy_(before)
+
 
 class LastPieceNotCopied(Mutant):
     """Every list of copies is worked off but for its last piece."""
