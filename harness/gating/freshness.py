@@ -19,6 +19,7 @@ from harness.errors import StatecertError
 _PACKAGE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _MOST: Final = 8
+_MOST_COMMITS: Final = 200
 _PATIENCE_S: Final = 60
 _GIT: Final = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=", "-c", "core.quotePath=false")
 
@@ -33,6 +34,8 @@ class Freshness:
     def __init__(self, roots: Sequence[str]) -> None:
         self._roots = [Path(root) for root in roots]
         self._known: dict[tuple[str, tuple[str, ...]], tuple[str, str]] = {}
+        self._patches: dict[str, str] = {}
+        self._head: str | None = None
 
     def fault(self, path_set: Mapping[str, Any], commit: str) -> str:
         """Say why a path set is not fresh; empty: its files are what they were.
@@ -52,6 +55,35 @@ class Freshness:
         if digest == path_set["digest"]:
             return ""
         return f"path set {name} is {digest[:12]} now, {path_set['digest'][:12]} then{self._changed(patterns, commit)}"
+
+    def carried(self, path_sets: Sequence[Mapping[str, Any]], commit: str) -> str:
+        """Return the commit that carries a measurement of another one: every path set is byte for byte the same.
+
+        However it came there: a later commit, a squash, a rebase. Empty: not carried, or measured right here.
+        """
+        head = self._head_commit()
+        if not head or not commit or head == commit or not path_sets:
+            return ""
+        return "" if any(self.fault(path_set, commit) for path_set in path_sets) else head
+
+    def _head_commit(self) -> str:
+        if self._head is None:
+            said = _said(self._roots[0], "rev-parse", "--verify", "--quiet", "HEAD") if self._roots else ""
+            self._head = said.strip()
+        return self._head
+
+    def _same_patch(self, commit: str) -> str:
+        """Say whether the commit was applied again on another base: a reader wants to know; fresh it is not."""
+        if commit not in self._patches:
+            self._patches[commit] = ""
+            root = self._roots[0]
+            wanted = patch_ids(root, "show", commit)
+            if wanted and not _said(root, "merge-base", commit, "HEAD").startswith(commit):
+                known = patch_ids(root, "log", "-p", "--no-merges", f"-{_MOST_COMMITS}", "HEAD")
+                again = next((known[one] for one in wanted if one in known), "")
+                self._patches[commit] = again
+        again = self._patches[commit]
+        return f"; {again[:12]} is the same patch on another base, which does not keep it fresh" if again else ""
 
     def _now(self, patterns: Sequence[str]) -> tuple[str, str]:
         try:
@@ -90,7 +122,8 @@ class Freshness:
         names = {*_git(root, *differing, "--", *paths), *_git(root, "ls-files", "--others", "-z", "--", *paths)}
         kept = sorted(name for name in names if "__pycache__" not in name)
         more = f" and {len(kept) - _MOST} more" if len(kept) > _MOST else ""
-        return f"; changed since {commit[:12]}: {', '.join(kept[:_MOST])}{more}" if kept else ""
+        told = f"; changed since {commit[:12]}: {', '.join(kept[:_MOST])}{more}" if kept else ""
+        return told + self._same_patch(commit)
 
 
 def steps_of(pattern: str) -> tuple[str, str]:
@@ -104,6 +137,35 @@ def steps_of(pattern: str) -> tuple[str, str]:
     if not (colon and inside and _PACKAGE.fullmatch(package)):
         raise StatecertError(f"the pattern {pattern[:80]!a} is none; one is like package.module:**/*.py")
     return package.replace(".", "/"), glob
+
+
+def patch_ids(root: Path, *arguments: str) -> Mapping[str, str]:
+    """Return the ids of patches, by what they change and not by where, each with its commit."""
+    text = _said(root, arguments[0], "--no-ext-diff", "--no-textconv", *arguments[1:])
+    command = [*_GIT, "-C", str(root), "patch-id", "--stable"]
+    try:
+        done = subprocess.run(
+            command, input=text, capture_output=True, timeout=_PATIENCE_S, check=False, text=True, errors="replace"
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    pairs = (line.split() for line in done.stdout.splitlines())
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+def _said(root: Path, *arguments: str) -> str:
+    """Return what git says; empty where there is no git, no repository, or it refuses."""
+    try:
+        done = subprocess.run(
+            [*_GIT, "-C", str(root), *arguments],
+            capture_output=True,
+            timeout=_PATIENCE_S,
+            check=False,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
 
 
 def _git(root: Path, *arguments: str) -> Iterator[str]:

@@ -127,6 +127,8 @@ class _Run:
         """One line for each record that was judged: what a record of this run binds it to."""
         self.patterns: dict[tuple[str, ...], list[str]] = {}
         self.covered: Sequence[Covered] = ()
+        self.carried: Counter[tuple[str, str]] = Counter()
+        """Commit at which was measured, commit that carries it, to certificates."""
 
     def ask(self, check: Callable[[Rule], Callable[[_T], Problems] | None], subject: _T, where: str) -> None:
         """Run one kind of check of every rule that has it, on one subject."""
@@ -163,6 +165,10 @@ class _Run:
             waived=tuple(sorted(self.waived, key=lambda one: _worst_first(one.finding))),
             contested=tuple(self.contested),
             judged=tuple(sorted(self.judged)),
+            carried=tuple(
+                f"measured at {old}, carried to {new}: {count} certificates"
+                for (old, new), count in sorted(self.carried.items())
+            ),
             settings=self._settings(),
             changed=tuple((one.path, tuple(one.certificates)) for one in self.covered),
         )
@@ -267,6 +273,10 @@ def _gate_certificate(run: _Run, facts: FolderFacts, entry: Entry) -> None:
         run.outcomes.update(cell["outcome"] for cell in subject.body.get("cells", ()))
         if run.asked.since is not None:
             _note_patterns(run, subject)
+        if run.asked.fresh is not None:
+            commit = subject.body["subject"]["commit"]
+            if head := run.asked.fresh.carried(subject.body["harness"]["path_sets"], commit):
+                run.carried[commit, head] += 1
         if known.overall != "pass":
             run.stops.append(f"{_place(entry)}: {known.overall}")
 

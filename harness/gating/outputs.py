@@ -57,6 +57,7 @@ def text(report: GateReport) -> str:
     lines += [f"waived {one.finding.rule} {safe(one.finding.where)} {_waiver(one)}" for one in report.waived]
     lines += [f"stop   {safe(stop)}" for stop in report.stops]
     lines += [f"contested {safe(one)}" for one in report.contested]
+    lines += [f"fresh  {safe(one)}" for one in report.carried]
     lines += _change_lines(report)
     lines += _totals(report)
     return "\n".join(lines) + "\n"
@@ -133,6 +134,7 @@ def to_mapping(report: GateReport) -> dict[str, object]:
             for one in report.waived
         ],
         "contested": [safe(one) for one in report.contested],
+        "carried": [safe(one) for one in report.carried],
         "gate": {"version": _version(), "rules": rules_digest()},
         "told": {name: safe(value) for name, value in report.settings.items()},
         "judged": list(report.judged),

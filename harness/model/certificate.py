@@ -103,6 +103,8 @@ class GateReport:
     """Findings that waivers of the ledger accept."""
     contested: Sequence[str] = ()
     """Claim keys that one machine passed and another stopped, with both sides."""
+    carried: Sequence[str] = ()
+    """Where certificates were measured that the files at hand still carry; what they timed stays what it was there."""
     judged: Sequence[str] = ()
     """One line for each certificate (with its state) and event: what this report is about."""
     settings: Mapping[str, str] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from harness.engines.subject import path_sets_of
 from harness.errors import ExitCode
 from harness.gating.freshness import Freshness
 from harness.gating.gate import gate
+from harness.gating.outputs import text
 from harness.running.source import HARNESS_SETS
 from tests.commands.command_support import ROOT
 from tests.gating.fixtures import valid
@@ -24,6 +25,11 @@ def git(root: Path, *words: str) -> str:
     identity = ["-c", "user.name=a", "-c", "user.email=a@b.invalid", "-c", "commit.gpgsign=false"]
     done = subprocess.run(["git", "-C", str(root), *identity, *words], capture_output=True, text=True, check=True)
     return done.stdout.strip()
+
+
+def committed(root: Path, what: str) -> None:
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", what)
 
 
 def test_the_gate_digests_as_the_producer_does() -> None:
@@ -123,3 +129,69 @@ def test_a_record_without_patterns_is_not_called_fresh(tmp_path: Path) -> None:
 
     assert gate([tmp_path]).exit_code is ExitCode.GOOD
     assert "nobody can tell" in gate([tmp_path], **in_the_tree()).findings[0].message
+
+
+def a_repository(root: Path) -> str:
+    """A tree in a repository; return its commit."""
+    make_tree(root)
+    git(root, "init", "-q", "-b", "main")
+    committed(root, "measured here")
+    return git(root, "rev-parse", "HEAD").strip()
+
+
+def test_a_later_commit_with_the_same_files_carries_the_measurement(tmp_path: Path) -> None:
+    root, folder = tmp_path / "tree", tmp_path / "certificates"
+    commit = a_repository(root)
+    folder.mkdir()
+    issue(measured(PATTERN, commit=commit, root=root).data(), folder)
+    assert gate([folder], fresh_in=[str(root)]).carried == ()
+
+    (root / "README").write_text("other words\n")
+    committed(root, "words")
+    head = git(root, "rev-parse", "HEAD").strip()
+    report = gate([folder], fresh_in=[str(root)])
+
+    assert report.exit_code is ExitCode.GOOD
+    assert report.carried == (f"measured at {commit}, carried to {head}: 1 certificates",)
+    assert f"fresh  measured at {commit}" in text(report)
+
+
+def test_a_squash_of_the_same_files_carries_it_too(tmp_path: Path) -> None:
+    root, folder = tmp_path / "tree", tmp_path / "certificates"
+    a_repository(root)
+    git(root, "checkout", "-q", "-b", "work")
+    (root / "pkg" / "engine" / "one.py").write_text("ONE = 11\n")
+    committed(root, "one")
+    (root / "pkg" / "engine" / "one.py").write_text("ONE = 12\n")
+    committed(root, "two")
+    commit = git(root, "rev-parse", "HEAD").strip()
+    folder.mkdir()
+    issue(measured(PATTERN, commit=commit, root=root).data(), folder)
+
+    git(root, "checkout", "-q", "main")
+    git(root, "merge", "-q", "--squash", "work")
+    committed(root, "both")
+
+    assert len(gate([folder], fresh_in=[str(root)]).carried) == 1
+
+
+def test_the_same_patch_on_another_base_is_shown_and_is_stale(tmp_path: Path) -> None:
+    root, folder = tmp_path / "tree", tmp_path / "certificates"
+    a_repository(root)
+    git(root, "checkout", "-q", "-b", "work")
+    (root / "pkg" / "engine" / "one.py").write_text("ONE = 11\n")
+    committed(root, "one")
+    commit = git(root, "rev-parse", "HEAD").strip()
+    folder.mkdir()
+    issue(measured(PATTERN, commit=commit, root=root).data(), folder)
+    git(root, "checkout", "-q", "main")
+    (root / "pkg" / "engine" / "deep" / "two.py").write_text("TWO = 22\n")
+    committed(root, "the base moved")
+    git(root, "cherry-pick", commit)
+    head = git(root, "rev-parse", "HEAD").strip()
+
+    report = gate([folder], fresh_in=[str(root)])
+
+    assert report.exit_code is ExitCode.FINDINGS
+    assert report.carried == ()
+    assert f"{head[:12]} is the same patch on another base" in report.findings[0].message
