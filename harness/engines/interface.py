@@ -237,7 +237,9 @@ class Engine(Protocol):
         Counters: at least ``stored_bytes``, ``pending_bytes``, ``entries``, ``captures``, ``restores``, ``hits``,
         ``misses``, ``evictions``. Where they exist, under these names: ``pinned`` and ``roots`` (entries that have
         children, and that have no parent), ``miss_never_captured``, ``miss_evicted``, ``skip_exceeds_budget``,
-        ``skip_budget``, ``skip_memory_guard``, ``skip_memory_query_failed``. With capability ``disk``: ``demotions``
+        ``skip_budget``, ``skip_memory_guard``, ``skip_memory_query_failed``, ``allocated_bytes`` (measured, not added
+        up), ``peak_bytes``, ``spare_bytes``, ``kept_bytes`` and ``handle_bytes`` (what of it is neither published nor
+        pending). With capability ``disk``: ``demotions``
         and ``promotions`` (links written when they left memory, and taken back into it), ``disk_entries``,
         ``disk_stored_bytes``, ``disk_loads``, ``disk_loaded_bytes``, ``disk_quarantined``, ``disk_evictions``,
         ``disk_other_build_entries``, ``disk_orphans_removed``.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,6 +11,7 @@ from harness.adapters.mutants.base import Mutant, Stop
 from harness.torch_engine.arenas import Arenas
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Turn
+from harness.torch_engine.cache_whole import Replaceable
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.keys import CacheKey
 from harness.torch_engine.options import EngineOptions
@@ -43,6 +46,19 @@ class EvictsProtected(Mutant):
     mutant_id = "K15.evicts-protected"
     stopped_by = Stop(scenario="E06", cell={"policy": "whole"}, check="protected-still-there", reason="other_count")
     store = _NoProtection
+
+
+class _DeepestFirst(SessionCache):
+    def replaceable(self, turn: Turn, ancestors: Sequence[CacheKey]) -> list[Replaceable]:
+        return super().replaceable(turn, ancestors)[::-1]
+
+
+class ReplacesDeepest(Mutant):
+    """A conversation that grows gives up the copy that it goes on from and keeps the shallowest."""
+
+    mutant_id = "K15.replaces-deepest"
+    stopped_by = Stop(scenario="E06", cell={"policy": "whole"}, check="the-shallowest-went", reason="other_count")
+    store = _DeepestFirst
 
 
 class _CopiesFirst(SessionCache):
