@@ -85,13 +85,19 @@ def warn_of_draft(args: argparse.Namespace, up: Bench) -> None:
 
 
 def teller(args: argparse.Namespace, whole: int, every: int) -> Callable[[str, int], None] | None:
-    """Return what tells progress on standard error, one line now and then; None: nobody wants to know."""
+    """Return what tells progress on standard error, one line now and then; None: nobody wants to know.
+
+    Args:
+        args: With ``json``.
+        whole: How much there is to do; 0: the caller's words say it.
+        every: After how much a line is written.
+    """
     if args.json:
         return None
 
     def tell(what: str, done: int) -> None:
         if done % every == 0 or done == whole:
-            sys.stderr.write(f"{what}: {done} of {whole}\n")
+            sys.stderr.write(f"{what}: {done} of {whole}\n" if whole else f"{what}: {done}\n")
             sys.stderr.flush()
 
     return tell
