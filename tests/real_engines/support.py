@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from harness.adapters.torch_adapter import TorchAdapter, TorchAdapterEngine
@@ -34,3 +35,19 @@ def state(session: TorchAdapterSession) -> Mapping[str, bytes]:
 
 def differing(one: Mapping[str, bytes], other: Mapping[str, bytes]) -> list[str]:
     return [name for name in one if one[name] != other[name]]
+
+
+def cell_outcome(folder: Path, adapter: str, cell: str, **options: str) -> str:
+    """Run one cell as a user does, judge it, and return its outcome."""
+    from harness.deriving.body import derive_body
+    from harness.deriving.product import expand
+    from harness.model.target import Target
+    from harness.pipeline import available_scenarios, bench, read_bytes, run_one
+    from harness.wire.evidence_doc import read_evidence
+
+    scenario = available_scenarios()[cell.partition("[")[0]]
+    plan = expand(scenario, [16], suite="default", selected=[cell], where=scenario.id)
+    with bench(Target(name="t", adapter=adapter, device="cpu", options={"preset": "tiny", **options}), folder) as up:
+        path, _ = run_one(up, plan)
+    body: Any = derive_body(read_evidence(read_bytes(path), path.name))
+    return next(str(one["outcome"]) for one in body["cells"] if one["id"] == cell)

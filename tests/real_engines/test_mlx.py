@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from harness.errors import RefusedError
 from harness.model.values import RefusalCode
-from tests.real_engines.support import MORE, PROMPT, differing, extended, forwarded, opened, state
+from tests.real_engines.support import MORE, PROMPT, cell_outcome, differing, extended, forwarded, opened, state
 
 pytest.importorskip("mlx.core")
 pytest.importorskip("mlx_lm")
@@ -127,3 +129,7 @@ def test_what_cannot_be_had_is_refused_by_name(adapter, options: dict[str, objec
         opened(adapter, **options)
 
     assert refused.value.code == RefusalCode.UNSUPPORTED
+
+
+def test_one_small_scenario_runs_and_passes(tmp_path: Path) -> None:
+    assert cell_outcome(tmp_path, "mlx", "A03[scale=16,arch=attention]") == "pass"

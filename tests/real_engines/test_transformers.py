@@ -10,7 +10,7 @@ from harness.engines.host import EngineHost
 from harness.errors import RefusedError
 from harness.model.target import Target
 from harness.model.values import RefusalCode
-from tests.real_engines.support import MORE, differing, extended, forwarded, opened, state
+from tests.real_engines.support import MORE, cell_outcome, differing, extended, forwarded, opened, state
 
 pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -128,3 +128,7 @@ def test_the_library_is_named_by_a_digest_and_nothing_is_private(tmp_path: Path)
     assert len(str(facts.identity["library.transformers"])) == 64
     assert facts.identity["families"] == "conv,kv,recurrent,window"
     assert (facts.engine, facts.model) == ("transformers", "tiny")
+
+
+def test_one_small_scenario_runs_and_passes(tmp_path: Path) -> None:
+    assert cell_outcome(tmp_path, "transformers", "A03[scale=16,arch=attention]") == "pass"
