@@ -72,6 +72,19 @@ _PROBE: Final = tuple(range(8, 8 + 80))
 """Tokens that a sequence is filled with to find how its state is written; longer than the tiny window."""
 
 
+_VARIANTS: Final[Options] = {
+    name: DEFAULTS[name]
+    for name in ("arch", "flash_attn", "k_type", "v_type", "kv", "n_ubatch", "n_rs_seq", "swa_full", "image", "guard")
+}
+"""Options that make another claim of what they are set to, with what goes without saying."""
+
+
+def variant(model: str, options: Options, plain: Options) -> str:
+    """Return the name of a model under options: what differs from ``plain`` is added, so claims stay apart."""
+    more = [f"{name}_{options[name]}".lower() for name in plain if options[name] != plain[name]]
+    return ".".join([model, *more])
+
+
 class LlamaCppAdapter:
     """Entry point ``llamacpp``."""
 
@@ -174,7 +187,7 @@ class LlamaCppEngine:
         return Identity(
             engine=NAME,
             version=installed_version(),
-            model=self.model.slug,
+            model=variant(self.model.slug, self.options, _VARIANTS),
             model_digest=self.model.digest,
             hw_class=cpu_class(),
             observability=Observability.PARTS,

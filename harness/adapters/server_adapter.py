@@ -119,11 +119,15 @@ class ServerEngine:
 
     def identity(self) -> Identity:
         """What was started, or what the running server tells of itself."""
+        from harness.adapters.llamacpp_adapter import variant
+
         chosen = self.options
         return Identity(
             engine=NAME,
             version=self._version(),
-            model=self.slug,
+            model=variant(
+                self.slug, chosen, {name: DEFAULTS[name] for name in ("arch", "dialect", "stream", "unified")}
+            ),
             model_digest=self.digest,
             hw_class="remote-unknown" if self.own is None else cpu_class(),
             observability=Observability.TOKENS,
