@@ -13,6 +13,7 @@ from harness.adapters.llama_library import DEFAULTS, LAYOUTS, fitting_layout
 from harness.adapters.llamacpp_adapter import variant
 from harness.engines.conformance import conform
 from harness.engines.host import EngineHost, HostOptions
+from harness.engines.interface import Options
 from harness.engines.obligations import OBLIGATIONS
 from harness.engines.process import Limits
 from harness.errors import EngineCrashedError, RefusedError
@@ -135,7 +136,7 @@ def test_the_tiny_models_are_the_same_bytes_each_time(tmp_path: Path) -> None:
 
 
 def test_options_that_change_what_is_claimed_are_in_the_name_of_the_model() -> None:
-    plain = {"flash_attn": False, "k_type": "f16"}
+    plain: Options = {"flash_attn": False, "k_type": "f16"}
 
     assert variant("tiny", {"flash_attn": False, "k_type": "f16", "threads": 2}, plain) == "tiny"
     assert variant("tiny", {"flash_attn": True, "k_type": "q8_0"}, plain) == "tiny.flash_attn_true.k_type_q8_0"
