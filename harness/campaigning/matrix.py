@@ -31,7 +31,7 @@ from harness.mutation import (
 from harness.pipeline import make_plans
 
 _MOST_CELLS: Final = 2
-"""Cells of a scenario that a mutant meets where no cell is named, until one stops it."""
+"""Cells that a mutant meets, until one stops it, of a scenario that does not list it; of one that does, all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +65,7 @@ def run_matrix(folder: Path, asked: Asked, scenarios: Mapping[str, Scenario], te
 
         def meet(shop: Workshop, pair: tuple[str, str]) -> Mapping[str, object]:
             one = expected[pair[0]]
-            own = [plans[one.id]] if pair[1] == one.scenario else _plans(scenarios[pair[1]])
+            own = [plans[one.id]] if pair[1] == one.scenario else _plans(scenarios[pair[1]], one.id)
             met = _met(shop, one, pair[1], own)
             done.one(len(pairs))
             return met
@@ -120,10 +120,13 @@ def _scenario(one: Scenario) -> Mapping[str, object]:
     return {"type": "scenario", "id": one.id, "procedure_digest": one.procedure_digest, "faults": list(one.faults)}
 
 
-def _plans(scenario: Scenario) -> list[Plan]:
+def _plans(scenario: Scenario, mutant: str) -> list[Plan]:
     suite = scaled_suite(scenario)
     cells = [cell.id for cell in make_plans([(scenario, [])], suite)[0].cells if not cell.excluded]
-    return [make_plans([(scenario, [cell])], suite)[0] for cell in cells[:_MOST_CELLS]]
+    return [
+        make_plans([(scenario, [cell])], suite)[0]
+        for cell in (cells if mutant in scenario.faults else cells[:_MOST_CELLS])
+    ]
 
 
 def _met(shop: Workshop, one: Expected, scenario: str, plans: Sequence[Plan]) -> Mapping[str, object]:
