@@ -152,8 +152,8 @@ class CommitNothing(Mutant):
 
 
 class _EvictionsUncounted(SessionCache):
-    def evict_lru(self) -> CacheKey | None:
-        gone = super().evict_lru()
+    def _evict(self, victim: Entry | None) -> CacheKey | None:
+        gone = super()._evict(victim)
         self._counts["evictions"] = 0
         return gone
 
