@@ -5,7 +5,7 @@ T ?= tests scenarios
 JOBS ?= 2
 SUITE ?= default
 EXTRAS ?= transformers,mlx,llamacpp
-ENGINES ?= transformers mlx llamacpp
+ENGINES ?= transformers mlx llamacpp server
 
 .PHONY: help venv extras engines certify test format lint check wheel-check rejudge gate fuzz full soak kill matrix reports reports-check benchmarks device-bundle clean
 
