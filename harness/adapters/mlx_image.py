@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import math
 import shutil
 import tempfile
 import weakref
@@ -50,7 +51,6 @@ class PromptCacheImager(Imager):
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self._slot = Path(folder) / "slot.safetensors"
         """One file, as a server has one for each slot: the next load goes through it too."""
-        self._copied = 0
 
     def size(self, session: TorchSession) -> int:
         """Bytes of a session's image."""
@@ -84,7 +84,7 @@ class PromptCacheImager(Imager):
         session._prompt = history if len(history) > end else history[:0]  # noqa: SLF001 - as `adopt` does
         session.position, session.decoded = meta.position, meta.decoded
         session.logits_valid, session.owed = meta.logits_valid, meta.owed
-        return self._copied
+        return _valid_bytes(buffers, meta)
 
     def _written(self, session: TorchSession) -> bytes:
         from mlx_lm.models.cache import save_prompt_cache
@@ -122,7 +122,6 @@ class PromptCacheImager(Imager):
                 cache = copy.deepcopy(cache)
         except (RuntimeError, ValueError, KeyError, TypeError, IndexError) as error:
             raise ImageFormatError(f"prompt cache: {str(error).splitlines()[0]}") from error
-        self._copied = sum(int(array.nbytes) for array in held)
         return list(cache), cast("Mapping[str, str]", told)
 
 
@@ -130,6 +129,15 @@ def _buffers(session: TorchSession) -> StagedBuffers:
     buffers = session.buffers
     assert isinstance(buffers, StagedBuffers)  # noqa: S101 - its session was made with them
     return buffers
+
+
+def _valid_bytes(buffers: StagedBuffers, meta: Metadata) -> int:
+    """Bytes of the state that came back; the library's room beyond its rows is none of it."""
+    own = sum(
+        math.prod(spec.shape) * spec.dtype.itemsize * (meta.layers[spec.entry][1] if spec.rows else 1)
+        for spec in buffers.model.parts
+    )
+    return own + buffers.logits.nbytes + buffers.rng.nbytes + 4 * (meta.position + meta.owed)
 
 
 def _tokens(words: str) -> npt.NDArray[np.int32]:
