@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-NOT_VARIABLES = {"SC_PAGE_SIZE", "SC_PHYS_PAGES", "SCHEMA"}
-"""Names of system settings, and a constant that a module exports."""
+NOT_VARIABLES = {"SC_PAGE_SIZE", "SC_PHYS_PAGES", "SCHEMA", "GROUPS", "MUTANTS"}
+"""Names of system settings, and constants that a module exports."""
 NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|[A-Z]{6,}")
 
 

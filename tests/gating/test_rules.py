@@ -166,8 +166,7 @@ def test_a_campaign_that_is_no_pass_is_listed_and_refused_only_on_request(build:
 
 def test_a_campaign_of_which_nothing_is_known_is_not_green(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign_fixtures.valid_campaign(tmp_path)
-    monkeypatch.setattr("harness.gating.rules.cg310.QUESTIONS", {})
-    monkeypatch.setattr("harness.gating.rules.cg311.QUESTIONS", {})
+    monkeypatch.setattr("harness.gating.campaigns.QUESTIONS", {})
 
     assert fired(gate([tmp_path])) == {"CG310", "CG311"}
 
