@@ -20,6 +20,8 @@ from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
 
+_GRID = 8
+"""Tokens between the grid points of the mutant that rounds down."""
 _FIRST_TOKENS = 64
 _MOST_CHILDREN = 2
 
@@ -48,6 +50,19 @@ class FingerprintOneShort(Mutant):
     mutant_id = "K08.fingerprint-one-short"
     stopped_by = Stop(scenario="B05", cell={"differ_at": "last"}, check="y-not-x", reason="other_count")
     store = _FingerprintOneShort
+
+
+class _CoveredRoundedDown(SessionCache):
+    def fingerprints(self, prompt: Tokens, boundaries: Sequence[int]) -> list[int]:
+        return [prefix_fingerprint(prompt[: end - end % _GRID]) for end in boundaries]
+
+
+class CoveredRoundedDown(Mutant):
+    """A checkpoint off the grid is filed under the tokens up to the grid point below it."""
+
+    mutant_id = "K08.covered-rounded-down"
+    stopped_by = Stop(scenario="G08", check="last-goes-back", reason="other_count")
+    store = _CoveredRoundedDown
 
 
 class _LengthOnly(SessionCache):
