@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("harness", "schemas", "scenarios", "tests/fakes", "tests/gating")
+SOURCES = ("harness", "schemas", "scenarios", "examples", "tests/fakes", "tests/gating")
 FILES = (
     "pyproject.toml",
     "setup.py",
