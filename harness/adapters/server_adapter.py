@@ -408,7 +408,8 @@ class ServerSession:
             raise ProtocolError(f"{self.engine.dialect.path}: the answer does not tell how many tokens were cached")
         self.cached = reply.cached or 0
         total = len(prompt) if reply.total is None else reply.total
-        self.forwarded = total - self.cached if reply.computed is None else reply.computed
+        # a count beyond the prompt stays a wrong count: with it, reused and forwarded do not add up to the prompt
+        self.forwarded = max(0, total - self.cached) if reply.computed is None else reply.computed
         self.next = reply.probabilities[-1] if reply.probabilities else b""
         self.last_slot = reply.slot
         return reply

@@ -13,7 +13,7 @@ from harness.engines.channel import Message
 from harness.engines.interface import Begun, Options
 from harness.engines.locating import Located, located_from
 from harness.engines.looking import row_from
-from harness.errors import ProtocolError, RefusedError
+from harness.errors import EngineError, ProtocolError, RefusedError
 from harness.model.evidence import PartRow
 
 if TYPE_CHECKING:
@@ -85,7 +85,10 @@ class RemoteSession:
     def prefill(self, upto: int) -> Timed[int]:
         """Forward the prompt up to a position; the value is the tokens really forwarded."""
         answer = self._call("prefill", {"upto": upto})
-        return Timed(value=number(answer, "forwarded"), ns=number(answer, "ns"))
+        forwarded = number(answer, "forwarded")
+        if forwarded < 0:  # no record can hold it, and a record that cannot be written ends the run
+            raise EngineError(f"expected a count of tokens forwarded, found {forwarded}")
+        return Timed(value=forwarded, ns=number(answer, "ns"))
 
     def commit(self) -> Timed[None]:
         """Publish the captures of the turn."""
