@@ -96,7 +96,7 @@ class Handler(BaseHTTPRequestHandler):
     def shaped(self, tokens: list[int], total: int, cached: int, *, native: bool) -> dict[str, Any]:
         logprobs = [{"id": one, "logprob": -0.5, "top_logprobs": [{"id": one, "logprob": -0.5}]} for one in tokens]
         if native:
-            timings = {"cache_n": cached, "prompt_n": total - cached}
+            timings = {"cache_n": cached, "prompt_n": max(0, total - cached)}
             answer = {"tokens": tokens, "tokens_evaluated": total, "timings": timings, "id_slot": 0}
             return {
                 **answer,
