@@ -29,7 +29,9 @@ DROPPED = "<one of these left out>"
 
 @cache
 def committed() -> tuple[Certificate, ...]:
-    return tuple(read_store(COMMITTED).certificates.values())
+    """Those that speak now: a superseded one, alone in a folder, is stale by its former procedure."""
+    every = read_store(COMMITTED).certificates.values()
+    return tuple(one for one in every if one.status.state is CertificateState.CURRENT)
 
 
 def evidence_of(certificate: Certificate) -> Path:
