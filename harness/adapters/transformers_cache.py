@@ -23,7 +23,7 @@ from harness.torch_engine.state import HOST_LAYER
 
 DYNAMIC, SLIDING, STATIC, STATIC_SLIDING, FP8, LINEAR = range(32, 38)
 ROOM: Final = 40
-"""Tokens that a recording may keep beyond what a cache needs."""
+"""Tokens that a recording keeps beyond what a cache needs before its part grows."""
 BUILDS: Final = ("attributes", "tensors", "update")
 """Ways to make a cache of stored tensors: with every attribute; tensors alone; through ``update``."""
 SCALES: Final = "kv_scales"
@@ -71,6 +71,8 @@ class CacheShape:
                 return f"expected {position} tokens, found {tokens}"
             if kind in (DYNAMIC, STATIC, FP8) and stored != tokens:
                 return f"expected {tokens} rows, found {stored}"
+            if kind in (SLIDING, LINEAR) and stored > position + ROOM:
+                return f"expected at most {position + ROOM} rows, found {stored}"
         return ""
 
     def stage(self, cache: Any, stage: Mapping[str, Tensor]) -> None:
@@ -292,12 +294,17 @@ def _spec(name: str, tensor: Tensor | None, index: int, kind: int, entry: int, l
         return PartSpec(name=name, family=family, layer=index, dtype=torch.float32, shape=(0,))
     if kind == LINEAR:
         shape = tuple(tensor.shape[1:])
-        shape = (*shape[:-1], shape[-1] + ROOM) if family == "conv" else shape
-        return PartSpec(name=name, family=family, layer=index, dtype=tensor.dtype, shape=shape)
+        if family != "conv":
+            return PartSpec(name=name, family=family, layer=index, dtype=tensor.dtype, shape=shape)
+        shape, last = (*shape[:-1], shape[-1] + ROOM), len(shape) - 1
+        return PartSpec(name=name, family=family, layer=index, dtype=tensor.dtype, shape=shape, entry=entry, grows=last)
     _, heads, _, size = tensor.shape
     if kind in (SLIDING, STATIC_SLIDING):
-        span = layer.sliding_window - 1 + ROOM if kind == SLIDING else layer.max_cache_len
-        return PartSpec(name=name, family=family, layer=index, dtype=tensor.dtype, shape=(span, heads, size))
+        span, grows = (layer.sliding_window - 1 + ROOM, 0) if kind == SLIDING else (layer.max_cache_len, -1)
+        shape = (span, heads, size)
+        return PartSpec(
+            name=name, family=family, layer=index, dtype=tensor.dtype, shape=shape, entry=entry, grows=grows
+        )
     return PartSpec(
         name=name, family=family, layer=index, dtype=tensor.dtype, shape=(heads, size), rows=True, entry=entry
     )

@@ -50,6 +50,7 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
         at_most=_ppm(fields) if kind is CheckKind.FOOTPRINT else optional_length(fields, "at_most", scaling),
         unit=_ref(fields, "unit"),
         whole=tuple(_parsed(element) for element in _list(fields, "whole")),
+        beyond_fixed=fields.optional_flag("beyond_fixed"),
         counter=fields.optional_text("name", ""),
         terms=tuple(element.text() for element in _list(fields, "of")),
         sum_is=tuple(element.text() for element in _list(fields, "is")),

@@ -261,6 +261,8 @@ class CheckSpec:
     """``stored``: the store observation whose bytes are one unit."""
     whole: Sequence[PointRef] = ()
     """``footprint``: reference steps whose boundaries would each be copied whole; one may be named several times."""
+    beyond_fixed: bool = False
+    """``footprint``: only rows are compared; fixed parts, which each snapshot must hold, are left out on both sides."""
     counter: str = ""
     terms: Sequence[str] = ()
     """``balance``: the counters whose sum is asked about."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,6 +63,8 @@ class CellState:
     """Tokens by arm and label; stop tokens refer to them."""
     last: tuple[Arm, int] | None = None
     """The arm that was run last, and which of its runs it was."""
+    opened: list[Mapping[str, Scalar]] = field(default_factory=list)
+    """Engine options, disks by their labels, that an engine was opened with."""
     begun: bool = False
     """Whether an arm has begun, so that the cell can end only by going through all of them."""
 

@@ -30,8 +30,9 @@ def run_arm(state: CellState, arm: Arm, rep: int) -> str:
         rep: Which of its runs this is.
 
     Returns:
-        Why the target does not support the cell, as a reason code; empty: it does. Engine options that are refused
-        after the cell has begun are an observation of the arm's first step instead.
+        Why the target does not support the cell, as a reason code; empty: it does. A target that refuses, with
+        ``unsupported``, the engine options of the cell or those of this arm alone does not; options that it refuses
+        after it was opened with the same ones are an observation of the arm's first step instead.
     """
     disks = Disks(state.folder / "disk" / f"{arm.id}-{rep}")
     try:
@@ -46,7 +47,7 @@ def _run_arm(state: CellState, arm: Arm, rep: int, disks: Disks) -> str:
     try:
         engine = state.host.open_engine(disks.placed(options))
     except RefusedError as error:
-        if error.code == RefusalCode.UNSUPPORTED and not state.begun:
+        if error.code == RefusalCode.UNSUPPORTED and options not in state.opened:
             return OPTIONS
         state.begin()
         write_refusal(state, arm, rep, arm.steps[0], error)
@@ -57,6 +58,7 @@ def _run_arm(state: CellState, arm: Arm, rep: int, disks: Disks) -> str:
         write_lost(state)
         return ""
     state.begin()
+    state.opened.append(options)
     run = ArmRun(cell=state, arm=arm, rep=rep, opened=engine, options=options, disks=disks)
     lacking = _walk(run)
     _close(run)

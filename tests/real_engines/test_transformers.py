@@ -96,6 +96,22 @@ def test_crop_is_right_without_recurrent_state(adapter, preset: str) -> None:  #
     assert differing(state(session), state(other)) == []
 
 
+def test_more_than_a_window_is_recorded_and_taken_back(adapter) -> None:  # type: ignore[no-untyped-def]
+    engine = opened(adapter, preset="gemma3")
+    session, other = engine.open_session({}), engine.open_session({})
+    forwarded(session)
+    forwarded(other)
+    session.record()
+    extended(session, MORE * 8)
+
+    assert len(state(session)["layer0.window_k"]) > len(state(other)["layer0.window_k"])
+    session.rollback(8 * len(MORE))
+    extended(session)
+    extended(other)
+
+    assert differing(state(session), state(other)) == []
+
+
 def test_a_window_that_was_not_recorded_is_not_taken_back(adapter) -> None:  # type: ignore[no-untyped-def]
     session = opened(adapter, preset="gemma3").open_session({})
     forwarded(session)

@@ -217,6 +217,16 @@ def test_options_that_the_engine_does_not_know_make_a_cell_that_is_not_supported
     assert [(one.event, one.reason) for one in events] == [("not_supported", "engine_options")]
 
 
+def test_options_of_one_arm_that_the_engine_does_not_know_make_a_cell_that_is_not_supported(tmp_path: Path) -> None:
+    winged = {**FLIPPED, "engine": {"wings": 2}}
+    plan = toy_plan(toy_procedure([COLD, WARM, winged], [EXACT, SEEN]))
+    with toy_host(tmp_path) as host:
+        evidence = run_toy(host, plan, tmp_path)
+
+    events = [one for one in evidence.observations if isinstance(one, CellEvent)]
+    assert [(one.event, one.reason) for one in events] == [("begin", ""), ("not_supported", "engine_options")]
+
+
 def test_a_capability_that_is_not_declared_makes_a_cell_that_is_not_supported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
