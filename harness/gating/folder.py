@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import stat
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple
+from itertools import islice
+from typing import Final, NamedTuple, overload
 
 from harness.errors import InvalidDocumentError
 
@@ -79,11 +80,52 @@ class Entry(NamedTuple):
         return self.path.rpartition("/")[0]
 
 
+class Listing(Sequence[Entry]):
+    """Entries sorted by path: a name and one number each, since there may be very many; an entry is made when asked."""
+
+    __slots__ = ("_codes", "_paths", "_root")
+
+    def __init__(self, root: str, found: Iterable[tuple[str, Kind, Form]] = ()) -> None:
+        paths, codes = [], bytearray()
+        for path, kind, form in found:
+            paths.append(path)
+            codes.append(_KINDS.index(kind) * len(_FORMS) + _FORMS.index(form))
+        order = sorted(range(len(paths)), key=paths.__getitem__)
+        self._root = root
+        self._paths = [paths[place] for place in order]
+        self._codes = bytes(codes[place] for place in order)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    @overload
+    def __getitem__(self, place: int) -> Entry: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Entry]: ...
+    def __getitem__(self, place: int | slice) -> Entry | Sequence[Entry]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        kind, form = divmod(self._codes[place], len(_FORMS))
+        return Entry(self._root, self._paths[place], _KINDS[kind], _FORMS[form])
+
+    def place(self, path: str) -> int:
+        """The place of a path; -1: it is not there."""
+        found = bisect_left(self._paths, path)
+        return found if found < len(self._paths) and self._paths[found] == path else -1
+
+    def of(self, kind: Kind) -> Iterator[Entry]:
+        """Entries of one kind, of any form."""
+        first = _KINDS.index(kind) * len(_FORMS)
+        for place, code in enumerate(self._codes):
+            if first <= code < first + len(_FORMS):
+                yield self[place]
+
+
 class Folder(NamedTuple):
     """All names of one certificates folder, sorted by path."""
 
     root: str
-    entries: Sequence[Entry]
+    entries: Listing
     complete: bool
     """Whether the listing ended by itself, and not at :data:`MAX_ENTRIES`."""
     exists: bool
@@ -91,15 +133,16 @@ class Folder(NamedTuple):
 
     def of(self, kind: Kind) -> Iterator[Entry]:
         """Entries of one kind that can be read: regular files only."""
-        return (entry for entry in self.entries if entry.kind is kind and entry.form in READABLE)
+        return (entry for entry in self.entries.of(kind) if entry.form in READABLE)
 
     def find(self, path: str) -> Entry | None:
         """The entry of a path; None where there is none."""
-        place = bisect_left(self.entries, path, key=_by_path)
-        found = self.entries[place] if place < len(self.entries) else None
-        return found if found is not None and found.path == path else None
+        place = self.entries.place(path)
+        return self.entries[place] if place >= 0 else None
 
 
+_KINDS: Final = tuple(Kind)
+_FORMS: Final = tuple(Form)
 READABLE: Final = (Form.REGULAR, Form.EXECUTABLE)
 """Forms that are read; an executable bit is a finding and no reason to look away."""
 
@@ -108,15 +151,10 @@ def scan(root: str | os.PathLike[str]) -> Folder:
     """List a folder. Unreadable subfolders become entries of their own; nothing raises for what is inside."""
     name = os.fspath(root)
     if not os.path.isdir(name):  # noqa: PTH112 - pathlib is most of what a quick gate would import
-        return Folder(root=name, entries=(), complete=True, exists=False)
-    entries: list[Entry] = []
-    complete = True
-    for entry in _walk(name):
-        if len(entries) >= MAX_ENTRIES:
-            complete = False
-            break
-        entries.append(entry)
-    return Folder(root=name, entries=sorted(entries, key=_by_path), complete=complete, exists=True)
+        return Folder(root=name, entries=Listing(name), complete=True, exists=False)
+    walk = _walk(name)
+    listing = Listing(name, islice(walk, MAX_ENTRIES))
+    return Folder(root=name, entries=listing, complete=next(walk, None) is None, exists=True)
 
 
 def read(entry: Entry) -> bytes:
@@ -154,12 +192,8 @@ def _read_open(descriptor: int, limit: int, where: str) -> bytes:
     return b"".join(pieces)
 
 
-def _by_path(entry: Entry) -> str:
-    return entry.path
-
-
-def _walk(root: str) -> Iterator[Entry]:
-    """Every name that is not a plain folder, without following a link."""
+def _walk(root: str) -> Iterator[tuple[str, Kind, Form]]:
+    """Path, kind and form of every name that is not a plain folder, without following a link."""
     waiting = [("", 0)]
     while waiting:
         below, depth = waiting.pop()
@@ -167,24 +201,23 @@ def _walk(root: str) -> Iterator[Entry]:
             with os.scandir(f"{root}/{below}" if below else root) as listing:
                 found = list(listing)
         except OSError:
-            yield Entry(root=root, path=below or ".", kind=Kind.OTHER, form=Form.FOLDER)
+            yield below or ".", Kind.OTHER, Form.FOLDER
             continue
         for item in found:
             path = f"{below}/{item.name}" if below else item.name
             if not item.is_dir(follow_symlinks=False):
-                yield _entry(root, path, item)
+                yield path, classify(path), _form_of(item)
             elif depth + 1 > MAX_DEPTH:
-                yield Entry(root=root, path=path, kind=Kind.OTHER, form=Form.FOLDER)
+                yield path, Kind.OTHER, Form.FOLDER
             else:
                 waiting.append((path, depth + 1))
 
 
-def _entry(root: str, path: str, item: os.DirEntry[str]) -> Entry:
+def _form_of(item: os.DirEntry[str]) -> Form:
     try:
-        facts = item.stat(follow_symlinks=False)
+        return _form(item.stat(follow_symlinks=False).st_mode)
     except OSError:
-        return Entry(root=root, path=path, kind=classify(path), form=Form.SPECIAL)
-    return Entry(root=root, path=path, kind=classify(path), form=_form(facts.st_mode))
+        return Form.SPECIAL
 
 
 def _form(mode: int) -> Form:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,8 @@ from harness.errors import ExitCode, UsageError
 from harness.gating.documents import read_document, read_evidence
 from harness.gating.folder import READABLE, Entry, Folder, Form, Kind, scan
 from harness.gating.kinds import applies
-from harness.gating.rule import Asked, Body, CertificateFacts, Document, FolderFacts, Ledger, Problems, Rule, Subject
+from harness.gating.known import CertificateFacts, Judged
+from harness.gating.rule import Asked, Body, Document, FolderFacts, Ledger, Problems, Rule, Subject
 from harness.gating.rules import RULES
 from harness.gating.sight import Sight
 from harness.gating.states import state_of
@@ -123,8 +123,8 @@ class _Run:
         self.stops: list[str] = []
         self.waived: list[Waived] = []
         self.contested: list[str] = []
-        self.judged: list[str] = []
-        """One line for each record that was judged: what a record of this run binds it to."""
+        self.judged = Judged()
+        """What a record of this run binds it to."""
         self.patterns: dict[tuple[str, ...], list[str]] = {}
         self.covered: Sequence[Covered] = ()
         self.carried: Counter[tuple[str, str]] = Counter()
@@ -164,7 +164,7 @@ class _Run:
             stops=tuple(sorted(self.stops)),
             waived=tuple(sorted(self.waived, key=lambda one: _worst_first(one.finding))),
             contested=tuple(self.contested),
-            judged=tuple(sorted(self.judged)),
+            judged=self.judged,
             carried=tuple(
                 f"measured at {old}, carried to {new}: {count} certificates"
                 for (old, new), count in sorted(self.carried.items())
@@ -219,13 +219,12 @@ def _gate_folder(run: _Run, root: str | os.PathLike[str]) -> None:
     run.ask(_folder_check, facts, folder.root)
     run.waive(facts, first)
     run.contested += _contested(facts)
-    run.judged += [f"certificate {one.id} {one.state}" for one in facts.certificates]
-    run.judged += [f"event {event.id}" for event in facts.ledger.events]
+    run.judged.add(facts.certificates, facts.ledger.events)
 
 
 def _contested(facts: FolderFacts) -> Iterator[str]:
     """Claims that one machine passed and another stopped; a folder of one machine is not looked at twice."""
-    if len({one.machine for one in facts.certificates}) < 2:
+    if all(one.machine == facts.certificates[0].machine for one in facts.certificates):
         return
     from harness.gating.rules.cg505 import contested
 
@@ -346,23 +345,19 @@ def _facts(subject: Subject) -> CertificateFacts:
         run_id=body["run"]["run_id"],
         created=body["run"]["created"],
         evidence=body["run"]["evidence"]["sha256"],
-        claim_key=sys.intern(body["claim_key"]),
-        machine=sys.intern(body["environment"]["machine"]),
-        state=sys.intern(subject.state),
-        overall=sys.intern(body["decision"]["overall"]),
+        claim_key=body["claim_key"],
+        machine=body["environment"]["machine"],
+        state=subject.state,
+        overall=body["decision"]["overall"],
     )
 
 
 class _Loader:
     """Reads a body of a folder again by its id; for the few that the ledger speaks about."""
 
-    def __init__(self) -> None:
-        self._paths: dict[str, str] = {}
-
     def __call__(self, facts: FolderFacts, certificate: str) -> Body:
-        if not self._paths:
-            self._paths = {one.id: one.path for one in facts.certificates}
-        entry = facts.folder.find(self._paths.get(certificate, ""))
+        known = facts.certificates.of_id(certificate)
+        entry = None if known is None else facts.folder.find(known.path)
         value = read_document(entry).value if entry is not None else {}
         body: Body = value.get("body", {})
         return body

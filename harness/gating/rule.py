@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.errors import ExitCode
 from harness.gating.folder import Entry, Folder
+from harness.gating.known import Known
 from harness.gating.sight import Sight
 from harness.model.certificate import Event
 from harness.model.evidence import Evidence
@@ -126,22 +127,6 @@ class Asked(NamedTuple):
         return frozenset(option for option, given in found.items() if given)
 
 
-class CertificateFacts(NamedTuple):
-    """What is kept of a certificate after its rules ran."""
-
-    path: str
-    id: str
-    run_id: str
-    created: str
-    evidence: str
-    """Digest of the evidence that it names."""
-    claim_key: str
-    machine: str
-    state: str
-    """What the ledger says of it."""
-    overall: str
-
-
 class FolderFacts:
     """What folder-wide rules look at: digests and small facts, no bodies."""
 
@@ -149,7 +134,7 @@ class FolderFacts:
         self.folder = folder
         self.ledger = ledger
         self.asked = asked
-        self.certificates: list[CertificateFacts] = []
+        self.certificates = Known()
         self.unread = 0
         """Certificates that were there and could not be read."""
         self.looked_at: set[str] = set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness.errors import ExitCode
 from harness.model.noun import dataclass, field
@@ -105,7 +105,7 @@ class GateReport:
     """Claim keys that one machine passed and another stopped, with both sides."""
     carried: Sequence[str] = ()
     """Where certificates were measured that the files at hand still carry; what they timed stays what it was there."""
-    judged: Sequence[str] = ()
+    judged: Iterable[str] = ()
     """One line for each certificate (with its state) and event: what this report is about."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """What the run was told: day, options, digests of policy and keys, base and head of a change."""

@@ -44,6 +44,8 @@ class Walker:
     def __init__(self, schemas: Mapping[str, Schema]) -> None:
         self._schemas = schemas
         self._compiled: dict[tuple[str, str], Check] = {}
+        self.values = 0
+        """Values looked at so far: what walking costs grows with them, and not with documents."""
 
     def is_valid(self, value: object, name: str) -> bool:
         """Tell whether a value fits a schema.
@@ -51,7 +53,7 @@ class Walker:
         Raises:
             UnsureError: It is not for this validator to say.
         """
-        _require_plain(value)
+        self.values += _require_plain(value)
         try:
             return self._at(name, "")(value)
         except RecursionError:
@@ -182,15 +184,17 @@ class Walker:
         return lambda found: yes(found) if question(found) else no(found)
 
 
-def _require_plain(value: object) -> None:
-    """Go through a value once, so that nothing need be looked at twice.
+def _require_plain(value: object) -> int:
+    """Go through a value once, so that nothing need be looked at twice. Returns how many values it holds.
 
     Raises:
         UnsureError: It holds something that strict JSON cannot, or text that is not ASCII.
     """
     waiting = [value]
+    count = 0
     while waiting:
         one = waiting.pop()
+        count += 1
         kind = type(one)
         if kind is str:
             if not one.isascii():  # type: ignore[attr-defined]
@@ -203,6 +207,7 @@ def _require_plain(value: object) -> None:
             waiting.extend(one)  # type: ignore[arg-type]
         elif kind is not int and kind is not bool:
             raise UnsureError(f"a {kind.__name__}")
+    return count
 
 
 def _anything(_value: Any) -> bool:

@@ -7,7 +7,8 @@ from typing import Final
 
 from harness.errors import ExitCode
 from harness.gating.claimkeys import fits
-from harness.gating.rule import CertificateFacts, FolderFacts, Problem, Problems, Rule
+from harness.gating.known import CertificateFacts
+from harness.gating.rule import FolderFacts, Problem, Problems, Rule
 from harness.model.policy import RequiredClaim
 
 GRADES: Final = ("tokens", "logits", "image", "parts")

@@ -8,13 +8,18 @@ from collections.abc import Iterator, Sequence
 
 from harness.errors import InvalidDocumentError
 from harness.gating.folder import READABLE, read
+from harness.gating.known import repeated
 from harness.gating.rule import FolderFacts, Problem, Problems, Rule
 
 
 def check(facts: FolderFacts) -> Problems:
     """Equal run ids, evidence digests or observations: one run, shown as two."""
-    yield from _twice([(one.run_id, one.path) for one in facts.certificates], "has the run id of")
-    yield from _twice([(one.evidence, one.path) for one in facts.certificates], "rests on the same evidence as")
+    held = facts.certificates
+    if marks := repeated(one.run_id for one in held):
+        yield from _twice([(one.run_id, one.path) for one in held if hash(one.run_id) in marks], "has the run id of")
+    if marks := repeated(one.evidence for one in held):
+        pairs = [(one.evidence, one.path) for one in held if hash(one.evidence) in marks]
+        yield from _twice(pairs, "rests on the same evidence as")
     yield from _twice(list(_observed(facts)), "has the observations, to the nanosecond, of")
 
 
@@ -23,10 +28,12 @@ def _observed(facts: FolderFacts) -> Iterator[tuple[str, str]]:
 
     Campaigns take no times: run again on the same bytes, an honest one makes the same lines.
     """
-    runs = [(one.claim_key.partition("/")[0], one) for one in facts.certificates if one.claim_key[:1].isupper()]
-    counts = Counter(scenario for scenario, _ in runs)
+    counts = Counter(one.claim_key.partition("/")[0] for one in facts.certificates)
     seen: set[str] = set()
-    for scenario, one in runs:
+    for one in facts.certificates:
+        scenario = one.claim_key.partition("/")[0]
+        if not scenario[:1].isupper():
+            continue
         entry = facts.folder.find(f"evidence/{one.evidence}.jsonl")
         if counts[scenario] < 2 or entry is None or entry.form not in READABLE or one.evidence in seen:
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from harness.gating.known import Known
 from harness.gating.rule import Body, FolderFacts, Problem, Problems, Rule
 from harness.model.certificate import Event
 from harness.model.values import Sha256
@@ -16,15 +17,14 @@ def check(facts: FolderFacts) -> Problems:
         return
     from harness.deriving.status import ledger_problems
 
-    paths = {one.id: one.path for one in facts.certificates}
-    places = {one.id: f"{one.claim_key} {one.machine}" for one in facts.certificates}
-    for events in _families(facts.ledger.events, places):
-        for problem in ledger_problems(_Bodies(facts, events, paths), events):
-            at = facts.ledger.paths.get(problem.id) or paths.get(problem.id, "")
+    for events in _families(facts.ledger.events, facts.certificates):
+        for problem in ledger_problems(_Bodies(facts, events), events):
+            known = facts.certificates.of_id(problem.id)
+            at = facts.ledger.paths.get(problem.id) or ("" if known is None else known.path)
             yield Problem(at, f"{problem.code}: {problem.message}")
 
 
-def _families(events: Sequence[Event], places: Mapping[str, str]) -> Iterator[Sequence[Event]]:
+def _families(events: Sequence[Event], certificates: Known) -> Iterator[Sequence[Event]]:
     """Events that hang together through the certificates that they name, or the claim key and machine of these."""
     leader: dict[str, str] = {}
 
@@ -35,8 +35,9 @@ def _families(events: Sequence[Event], places: Mapping[str, str]) -> Iterator[Se
         return name
 
     for event in events:
-        if event.target in places:
-            leader[find(event.target)] = find(places[event.target])
+        target = certificates.of_id(event.target)
+        if target is not None:
+            leader[find(event.target)] = find(f"{target.claim_key} {target.machine}")
         if event.by:
             leader[find(event.by)] = find(event.target)
     families: dict[str, list[Event]] = defaultdict(list)
@@ -48,10 +49,12 @@ def _families(events: Sequence[Event], places: Mapping[str, str]) -> Iterator[Se
 class _Bodies(Mapping[Sha256, Body]):
     """Bodies of the certificates that some events speak of, or that stand in their places; read when asked for."""
 
-    def __init__(self, facts: FolderFacts, events: Sequence[Event], known: Mapping[str, str]) -> None:
-        named = {Sha256(name) for event in events for name in (event.target, event.by) if name in known}
-        places = {(one.claim_key, one.machine) for one in facts.certificates if one.id in named}
+    def __init__(self, facts: FolderFacts, events: Sequence[Event]) -> None:
+        said = {name for event in events for name in (event.target, event.by)}
+        found = [one for one in map(facts.certificates.of_id, said) if one is not None]
+        places = {(one.claim_key, one.machine) for one in found}
         held = (one for one in facts.certificates if one.state == "current")
+        named = {Sha256(one.id) for one in found}
         named |= {Sha256(one.id) for one in held if (one.claim_key, one.machine) in places}
         self._ids = sorted(named)
         self._facts = facts

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from harness.deriving.pages import Listed, page
 from harness.errors import InvalidDocumentError
 from harness.gating.folder import Entry, Kind, read
-from harness.gating.rule import CertificateFacts, FolderFacts, Problem, Problems, Rule, Subject
+from harness.gating.known import CertificateFacts
+from harness.gating.rule import FolderFacts, Problem, Problems, Rule, Subject
 from harness.gating.states import state_of
 
 
@@ -23,15 +24,15 @@ def check_certificate(subject: Subject) -> Problems:
 
 def check_folder(facts: FolderFacts) -> Problems:
     """Each claim key has its page, made from its certificates and the ledger; there is no other page."""
-    groups: dict[str, list[CertificateFacts]] = defaultdict(list)
-    for one in facts.certificates:
-        groups[one.claim_key].append(one)
+    groups: dict[str, list[int]] = defaultdict(list)
+    for place, one in enumerate(facts.certificates):
+        groups[one.claim_key].append(place)
     pages = {entry.parent: entry for entry in facts.folder.of(Kind.README)}
-    for claim_key, certificates in sorted(groups.items()):
+    for claim_key, places in sorted(groups.items()):
         if claim_key not in pages:
             yield Problem(f"{claim_key}/README.md", "is missing; it is generated with each certificate")
         elif not facts.unread:
-            yield from _page(pages[claim_key], claim_key, certificates, facts)
+            yield from _page(pages[claim_key], claim_key, [facts.certificates[place] for place in places], facts)
     for parent, entry in sorted(pages.items()):
         if parent not in groups and not facts.unread:
             yield Problem(entry.path, "belongs to no claim key")

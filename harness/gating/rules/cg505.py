@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.errors import ExitCode
 from harness.gating.claimkeys import fits
-from harness.gating.rule import CertificateFacts, FolderFacts, Problem, Problems, Rule
+from harness.gating.known import CertificateFacts
+from harness.gating.rule import FolderFacts, Problem, Problems, Rule
 
 
-def contested(certificates: Iterable[CertificateFacts]) -> Mapping[str, Sequence[CertificateFacts]]:
+def contested(certificates: Sequence[CertificateFacts]) -> Mapping[str, Sequence[CertificateFacts]]:
     """Return claim keys about which current certificates of several machines say pass and stop, with these."""
-    by_key: dict[str, list[CertificateFacts]] = defaultdict(list)
+    said: dict[str, set[str]] = defaultdict(set)
     for one in certificates:
-        if one.state == "current" and one.overall in ("pass", "stop"):
+        if _speaks(one):
+            said[one.claim_key].add(one.overall)
+    disputed = {key for key, overall in said.items() if len(overall) > 1}
+    by_key: dict[str, list[CertificateFacts]] = defaultdict(list)
+    for one in certificates if disputed else ():
+        if _speaks(one) and one.claim_key in disputed:
             by_key[one.claim_key].append(one)
-    return {key: held for key, held in sorted(by_key.items()) if len({one.overall for one in held}) > 1}
+    return dict(sorted(by_key.items()))
+
+
+def _speaks(one: CertificateFacts) -> bool:
+    return one.state == "current" and one.overall in ("pass", "stop")
 
 
 def check(facts: FolderFacts) -> Problems:

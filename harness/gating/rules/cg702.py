@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from harness.errors import ExitCode
-from harness.gating.rule import Body, CertificateFacts, FolderFacts, Problem, Problems, Rule
+from harness.gating.known import CertificateFacts
+from harness.gating.rule import Body, FolderFacts, Problem, Problems, Rule
 from harness.gating.rules.cg505 import contested
 from harness.model.policy import Level, Promotion
 
