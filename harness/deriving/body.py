@@ -26,7 +26,7 @@ KIND: Final = "qualification"
 
 __all__ = ["KIND", "SCHEMA", "certificate_id", "derive_body"]
 
-_COMPARING: Final = frozenset({CheckKind.EXACT, CheckKind.UNCHANGED, CheckKind.SEEN})
+_COMPARING: Final = frozenset({CheckKind.EXACT, CheckKind.NEAR, CheckKind.UNCHANGED, CheckKind.SEEN})
 _TURN_FIELDS: Final = (
     "arm",
     "label",

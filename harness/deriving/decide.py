@@ -16,6 +16,7 @@ Per axis:
 - exactness is asked about by comparisons alone: what makes them believable (controls, repeatability, inventories) shows
   nothing to be exact where nothing was compared;
 - answers are a matter of trained weights: a target that has none is not evaluated on quality;
+- nearness within limits is an axis of its own (``tolerance``), there only where it was asked about;
 - an axis that no cell asks about is ``not_evaluated``; excluded cells ask about nothing.
 
 Overall: no cells (or only excluded ones) is ``error``; else the worst cell, where not run and not supported count as
@@ -46,6 +47,7 @@ _JUDGING: Final = frozenset(
     CODES[kind]
     for kind in (
         CheckKind.EXACT,
+        CheckKind.NEAR,
         CheckKind.UNCHANGED,
         CheckKind.CACHED,
         CheckKind.ENTRIES,
@@ -89,6 +91,8 @@ def decide(cells: Sequence[tuple[CellPlan, CellDecision]], reasons: Sequence[str
         reasons: Why nothing of the run can be believed; any makes every judged axis and the whole an ``error``.
     """
     by_axis = {axis: _axis(cells, axis) for axis in DecisionAxis}
+    if by_axis[DecisionAxis.TOLERANCE] is Verdict.NOT_EVALUATED:
+        del by_axis[DecisionAxis.TOLERANCE]
     overall = _overall([decision.outcome for _, decision in cells])
     if reasons:
         overall = Verdict.ERROR

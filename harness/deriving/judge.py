@@ -15,7 +15,7 @@ from harness.deriving.support import NO_CONTROL, capabilities_missing, facts_of,
 from harness.deriving.view import CellView, cell_view
 from harness.errors import InvalidDocumentError, UsageError
 from harness.model.decision import CellDecision, Decision
-from harness.model.evidence import CellEvent, Difference, Evidence, Header, Observation, PartTable, Trust
+from harness.model.evidence import CellEvent, Difference, Distance, Evidence, Header, Observation, PartTable, Trust
 from harness.model.noun import dataclass
 from harness.model.scenario import CellPlan, Plan
 from harness.model.values import CellId, Observability, Outcome, Sha256
@@ -105,7 +105,7 @@ def _require_times(observations: Sequence[Observation], elapsed_ns: int, where: 
     """Observations lie in the order in which they were made, within the run; a time of 0 was not taken."""
     before = 0
     for number, one in enumerate(observations, start=2):
-        now = 0 if isinstance(one, (PartTable, Trust, Difference)) else one.t_ns
+        now = 0 if isinstance(one, (PartTable, Trust, Difference, Distance)) else one.t_ns
         if now and not before <= now <= elapsed_ns:
             message = f"found t_ns {now}; allowed is {before} (the one before) to {elapsed_ns} (the whole run)"
             raise InvalidDocumentError(message, where=f"{where}#{number}")

@@ -42,5 +42,5 @@ def _of_plan(plan: Plan, header: Header) -> Iterator[str]:
         for family in families_absent(cell, told):
             yield f"family_absent:{cell.id}:{family}"
         for check in cell.checks:
-            if check.guarantee in (Guarantee.SESSION_EXACT, Guarantee.TOKENS_ONLY):
+            if check.guarantee in (Guarantee.SESSION_EXACT, Guarantee.TOLERANCE, Guarantee.TOKENS_ONLY):
                 yield f"{check.guarantee}:{check.id}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.deriving.lengths import Scaling, optional_length
@@ -10,6 +10,8 @@ from harness.deriving.node import Node
 from harness.model.scenario import Arm, CheckKind, CheckSpec, PointRef
 from harness.model.values import ArmRole, Guarantee, Observability, Phase, Witness
 
+MEASURES: Final = ("ulp", "relative_ppb", "absolute_nano")
+"""What a limit of a ``near`` check may speak of; fields of :class:`harness.model.evidence.Distance`."""
 FIELDS: Final = ("parts", "logits", "tokens")
 """What a comparison looks at unless it says otherwise."""
 
@@ -42,7 +44,7 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
         candidate=_ref(fields, "candidate"),
         reference=_ref(fields, "reference"),
         at=_ref(fields, "at"),
-        guarantee=fields.child("guarantee").choice(Guarantee) if "guarantee" in fields else Guarantee.SAME_SCHEDULE,
+        guarantee=_guarantee(fields, kind),
         witness=fields.child("witness").choice(Witness) if "witness" in fields else Witness.NONE,
         phases=tuple(element.choice(Phase) for element in _list(fields, "phases")),
         equals=optional_length(fields, "equals", scaling),
@@ -62,6 +64,7 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
         or_ids=tuple(element.integer() for element in _list(fields, "or")),
         entire=fields.optional_flag("entire"),
         fields=tuple(element.text() for element in _list(fields, "fields")) or FIELDS,
+        limits=_limits(fields) if kind is CheckKind.NEAR else {},
         unit_name="bytes" if kind is CheckKind.STORED and "unit" not in fields else _UNITS.get(kind, ""),
     )
 
@@ -90,6 +93,35 @@ def _parsed(node: Node) -> PointRef:
     if not (arm and dot and label):
         node.fail("allowed is arm.label")
     return PointRef(arm=arm, label=label)
+
+
+def _guarantee(fields: Node, kind: CheckKind) -> Guarantee:
+    """Return what equality a check demands: nearness has one of its own, which no other kind can claim."""
+    if kind is CheckKind.NEAR:
+        return Guarantee.TOLERANCE
+    found = fields.child("guarantee").choice(Guarantee) if "guarantee" in fields else Guarantee.SAME_SCHEDULE
+    if found is Guarantee.TOLERANCE:
+        fields.fail(f"found the guarantee {found} without limits; allowed is a near check, which states them")
+    return found
+
+
+def _limits(fields: Node) -> Mapping[str, Mapping[str, int]]:
+    """Return how far each part may lie away.
+
+    Raises:
+        InvalidScenarioError: No limit is stated, or one that is not what its field allows.
+    """
+    found = {name: _distances(node) for name, node in fields.child("limits").items()}
+    if not found:
+        fields.fail("found no limits; a near check states how far each part may lie away")
+    return found
+
+
+def _distances(node: Node) -> Mapping[str, int]:
+    found = {measure: value.integer() for measure, value in node.items()}
+    if not found or not set(found) <= set(MEASURES) or min(found.values()) < 0:
+        node.fail(f"found {dict(found)}; allowed are whole numbers from 0 on for {', '.join(MEASURES)}")
+    return found
 
 
 def _ppm(fields: Node) -> int:

@@ -57,12 +57,15 @@ def _require_unique_arms(cell: CellPlan, where: str) -> None:
 def _require_controls(cell: CellPlan, where: str) -> None:
     kinds = {check.kind for check in cell.checks}
     node = Node(value=None, where=f"{where}/checks")
-    compared = sorted(kinds & COMPARISONS)
+    compared = sorted(kinds & {*COMPARISONS, CheckKind.NEAR})
     if compared and CheckKind.SEEN not in kinds:
         node.fail(f"found a check of kind {compared[0]} and no seen check; a run must prove that it could fail")
     roles = {arm.role for arm in cell.arms}
-    if CheckKind.EXACT in kinds and ArmRole.REFERENCE not in roles:
-        node.fail("found an exact check and no arm with role reference; one must show that the engine repeats itself")
+    if kinds & {CheckKind.EXACT, CheckKind.NEAR} and ArmRole.REFERENCE not in roles:
+        node.fail(
+            f"found a check of kind {compared[0]} and no arm with role reference; "
+            "one must show that the engine repeats itself"
+        )
     if cell.observability is Observability.PARTS and Capability.PARTS not in cell.requires:
         Node(value=None, where=f"{where}/requires").fail("observability parts needs the capability parts")
 
@@ -120,8 +123,10 @@ class _Question:
     def require(self) -> None:
         """Raise for the first reference that cannot be used."""
         check = self._check
-        if check.kind in (CheckKind.EXACT, CheckKind.UNCHANGED, CheckKind.SEEN):
+        if check.kind in (CheckKind.EXACT, CheckKind.NEAR, CheckKind.UNCHANGED, CheckKind.SEEN):
             self._comparison()
+        if check.kind is CheckKind.NEAR:
+            self._require_limits()
         if check.kind is CheckKind.CACHED:
             self._step("at", check.at, lambda step: step.kind in TURNS, "a run, resume or extend step")
         if check.kind in _OF_STORES:
@@ -172,12 +177,22 @@ class _Question:
         reference = self._step("reference", check.reference, need, allowed)
         self._require_two()
         role = next(arm.role for arm in self._cell.arms if check.candidate and arm.id == check.candidate.arm)
-        if check.kind is CheckKind.EXACT and role is ArmRole.CONTROL:
+        if check.kind in (CheckKind.EXACT, CheckKind.NEAR) and role is ArmRole.CONTROL:
             self._node.fail("found a candidate in a control arm; a control is judged by seen")
         if check.kind is CheckKind.SEEN and role is not ArmRole.CONTROL:
             self._node.fail("found a candidate outside a control arm; allowed is a step of a control")
         if check.kind is not CheckKind.UNCHANGED and not images:
             self._phases(candidate, reference)
+
+    def _require_limits(self) -> None:
+        """Something that is looked at has a limit, else the check is an exact one under another name."""
+        fields = set(self._check.fields)
+        lacking = "logits" in fields and "logits" not in self._check.limits
+        if lacking or not fields & {"parts", "logits"}:
+            self._node.fail(
+                f"found limits for {', '.join(sorted(self._check.limits))} and the fields {', '.join(sorted(fields))}; "
+                "a near check looks at parts or logits, and states a limit for the logits if it looks at them"
+            )
 
     def _both_export(self) -> bool:
         refs = (self._check.candidate, self._check.reference)

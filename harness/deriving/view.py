@@ -15,6 +15,7 @@ from harness.model.evidence import (
     CellEvent,
     Crash,
     Difference,
+    Distance,
     Observation,
     PartTable,
     Point,
@@ -51,6 +52,8 @@ class CellView:
     crashes: Sequence[Crash] = ()
     differences: Mapping[tuple[str, Phase], Difference] = field(default_factory=dict)
     """By check and phase."""
+    distances: Mapping[tuple[str, Phase, str], Distance] = field(default_factory=dict)
+    """By check, phase and part."""
 
     def arm(self, name: str) -> Arm | None:
         """Return a planned arm."""
@@ -153,6 +156,7 @@ def cell_view(
         stores=filing.stores,
         crashes=tuple(filing.crashes),
         differences=filing.differences,
+        distances=filing.distances,
     )
 
 
@@ -167,6 +171,7 @@ class _Filing:
         self.stores: dict[Place, StoreView] = {}
         self.crashes: list[Crash] = []
         self.differences: dict[tuple[str, Phase], Difference] = {}
+        self.distances: dict[tuple[str, Phase, str], Distance] = {}
         self._cell = cell
         self._known = {
             (arm.id, rep, step.label)
@@ -191,6 +196,8 @@ class _Filing:
                 self._once(self.stores, self._place(observation), observation)
             case Difference():
                 self.differences.setdefault((observation.check, observation.phase), observation)
+            case Distance():
+                self._once(self.distances, (observation.check, observation.phase, observation.part), observation)
             case Crash():
                 self.crashes.append(observation)
             case PartTable() | Trust():

@@ -13,6 +13,7 @@ from harness.engines.channel import Message
 from harness.engines.interface import Begun, Options
 from harness.engines.locating import Located, located_from
 from harness.engines.looking import row_from
+from harness.engines.measuring import Measured, measured_from
 from harness.errors import EngineError, ProtocolError, RefusedError
 from harness.model.evidence import PartRow
 
@@ -208,6 +209,17 @@ class RemoteSession:
         """
         answer = self._call("locate", {"part": part, "sha256": sha256, "live_is_reference": live_is_reference})
         return located_from(answer.body)
+
+    def measure(self, part: str, sha256: str, *, live_is_reference: bool = False) -> Measured | None:
+        """Tell how far a part (or ``logits``), as it is now, lies from one in the spool; None where nobody can tell.
+
+        Args:
+            part: Name of the live part.
+            sha256: Digest of the part in the spool.
+            live_is_reference: The spool holds the candidate's bytes instead of the reference's.
+        """
+        answer = self._call("measure", {"part": part, "sha256": sha256, "live_is_reference": live_is_reference})
+        return measured_from(answer.body)
 
     def kept(self, sha256: str) -> bool:
         """Tell whether the spool has a part."""

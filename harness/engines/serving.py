@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
+from harness.digest.blocks import ELEMENT_BYTES
 from harness.digest.parts import part_digest, part_digests
 from harness.engines import filedigests, registry, serving_images, serving_store
 from harness.engines.channel import Message
@@ -21,10 +22,11 @@ from harness.engines.desk import Desk, begun, mapping, number, options, text, to
 from harness.engines.interface import Adapter, Aimed, Session, StatePart, Suggesting
 from harness.engines.locating import locate
 from harness.engines.looking import Logits, logits_of, part_rows, part_views
+from harness.engines.measuring import measure
 from harness.engines.spool import Part, Spool, SpoolBudget
 from harness.engines.subject import path_sets_of
 from harness.errors import ProtocolError, RefusedError
-from harness.model.values import Capability
+from harness.model.values import Capability, Family
 
 if TYPE_CHECKING:
     from harness.engines.desk import Answer
@@ -258,6 +260,7 @@ class Server(Desk):
         views = part_views(parts)
         digests, kept = self._hashed(parts, views, keep=keep)
         logits = self._logits(session, parts, self.owners[number(message.body, "session")])
+        kept &= self._kept_logits(session, logits, keep=keep)
         position = int(session.position())
         self.spent["look_ns"] += time.perf_counter_ns() - began
         return {
@@ -275,8 +278,8 @@ class Server(Desk):
 
     def dump(self, message: Message) -> dict[str, object]:
         """Keep one part in the spool, also above its budget."""
-        part, view = self._part(message)
-        self._open_spool().keep(text(message.body, "sha256"), view, name=part.name, beyond_budget=True)
+        name, sha256 = text(message.body, "part"), text(message.body, "sha256")
+        self._open_spool().keep(sha256, self._numbers(message)[2], name=name, beyond_budget=True)
         return {}
 
     def locate(self, message: Message) -> dict[str, object]:
@@ -286,6 +289,14 @@ class Server(Desk):
         live_is_reference = message.body.get("live_is_reference") is True
         pair = (view, other) if live_is_reference else (other, view)
         return locate(part, reference=pair[0], candidate=pair[1])
+
+    def measure(self, message: Message) -> dict[str, object]:
+        """Say how far a live part, or the logits, lie from what is in the spool; nothing where it cannot be told."""
+        element_type, shape, view = self._numbers(message)
+        other = self._open_spool().read(text(message.body, "sha256"))
+        live_is_reference = message.body.get("live_is_reference") is True
+        one, two = (view, other) if live_is_reference else (other, view)
+        return measure(element_type, shape, reference=one, candidate=two)
 
     def kept(self, message: Message) -> dict[str, object]:
         """Say whether the spool has a part."""
@@ -312,6 +323,26 @@ class Server(Desk):
             return part_digests(views, threads=self._threads), not keep
         found = [Part(part.name, view, part.stream == "rows") for part, view in zip(parts, views, strict=True)]
         return self._spool.hashed(found, keep=keep, threads=self._threads)
+
+    def _kept_logits(self, session: Session, logits: Logits, *, keep: bool) -> bool:
+        """Keep the pending logits where they are no part of the state, so that they can be measured as parts can."""
+        data = session.logits() if keep and self._spool is not None and logits.sha256 else None
+        if self._spool is None or data is None or logits.sha256 in self._spool:
+            return True
+        return self._spool.keep(logits.sha256, memoryview(data).cast("B"), name=Family.LOGITS)
+
+    def _numbers(self, message: Message) -> tuple[str, Sequence[int], memoryview]:
+        """Return element type, shape and bytes of a part; of the pending logits where no part has their name."""
+        session, name = self.session(message), text(message.body, "part")
+        session.synchronize()
+        parts = self._parts(session)
+        data = session.logits() if name == Family.LOGITS and all(part.name != name for part in parts) else None
+        if data is None:
+            part, view = self._part(message)
+            return part.element_type, part.shape, view
+        view = memoryview(data).cast("B")
+        told = self._logits_types[self.owners[number(message.body, "session")]]
+        return told, (view.nbytes // ELEMENT_BYTES.get(told, 1),), view
 
     def _parts(self, session: Session) -> Sequence[StatePart]:
         return session.parts() if Capability.PARTS in self.capabilities else ()
@@ -361,6 +392,7 @@ _OPERATIONS: Final[Mapping[str, Callable[[Server, Message], dict[str, object] | 
     "ship": Server.ship,
     "dump": Server.dump,
     "locate": Server.locate,
+    "measure": Server.measure,
     "kept": Server.kept,
     "spool": Server.spool,
     "times": Server.times,

@@ -13,7 +13,7 @@ from typing import Final
 
 from harness.deriving.product import expand_procedure
 from harness.deriving.support import FAMILIES, SESSION_OPTIONS, facts_of, for_target
-from harness.model.evidence import Evidence, PartRow, PartTable, Point, StepRecord, Turn
+from harness.model.evidence import Distance, Evidence, PartRow, PartTable, Point, StepRecord, Turn
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef
 from harness.model.values import Phase
 from harness.wire import canonical
@@ -38,6 +38,8 @@ class Sight:
         self.tables: dict[str, Sequence[PartRow]] = {}
         self.turns: dict[Key, Turn] = {}
         self.steps: dict[Key, StepRecord] = {}
+        self.distances: dict[tuple[str, str, str, str], Distance] = {}
+        """By cell, check, phase and part."""
         self._points: dict[Key, list[Point]] = defaultdict(list)
         self._by_cell: dict[str, list[Point]] = defaultdict(list)
         for one in evidence.observations:
@@ -47,6 +49,8 @@ class Sight:
                 self._by_cell[one.cell].append(one)
                 if not one.rep:
                     self._points[one.cell, one.arm, one.label].append(one)
+            elif isinstance(one, Distance):
+                self.distances[one.cell, one.check, one.phase, one.part] = one
             elif isinstance(one, Turn) and not one.rep:
                 self.turns[one.cell, one.arm, one.label] = one
             elif isinstance(one, StepRecord) and not one.rep:
@@ -103,6 +107,27 @@ class Sight:
             return "the tokens differ"
         return ""
 
+    def too_far(self, cell: str, check: CheckSpec, one: Point, other: Point) -> str:
+        """Say in one phrase what lies farther away than a check allows, or was not measured; empty: nothing."""
+        paused = Phase.BOUNDARY in (one.phase, other.phase)
+        here, there = self.parts(one), self.parts(other)
+        names = self._differing_parts(one, other, paused=paused) if "parts" in check.fields else []
+        apart = one.logits != other.logits and not (paused and not (one.logits and other.logits))
+        if "logits" in check.fields and apart and "logits" not in names:
+            names.append("logits")
+        for name in names:
+            found = self.distances.get((cell, check.id, one.phase, name))
+            row = here.get(name)
+            limits = check.limits.get(name) or check.limits.get(row.family if row else name) or {}
+            if not limits or (name in here) != (name in there) or (row and _form(row) != _form(there[name])):
+                return f"part {name} differs and has no limit"
+            if found is None or not found.finite or (row and found.element_type != row.element_type):
+                return f"how far {name} lies away was not measured"
+            over = [word for word, most in limits.items() if int(getattr(found, word)) > most]
+            if over:
+                return f"{name} is {getattr(found, over[0])} {over[0]} away; allowed are {limits[over[0]]}"
+        return self.unequal(one, other, [field for field in check.fields if field == "tokens"])
+
     def _differing_parts(self, one: Point, other: Point, *, paused: bool) -> list[str]:
         """Names of parts that differ. Logits that one side of a pause does not have are no state."""
         here, there = self.parts(one), self.parts(other)
@@ -111,6 +136,10 @@ class Sight:
         if not paused:
             return differing
         return [name for name in differing if not _only_one_has_logits(here.get(name), there.get(name))]
+
+
+def _form(row: PartRow) -> tuple[object, ...]:
+    return row.family, row.layer, row.element_type, tuple(row.shape), row.stream, row.bytes
 
 
 def _only_one_has_logits(one: PartRow | None, other: PartRow | None) -> bool:

@@ -205,6 +205,32 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Distance:
+    """``distance``: how far a part lies from its reference's, where a comparison allows a stated distance."""
+
+    cell: CellId
+    check: str
+    phase: Phase
+    """Of the candidate."""
+    part: str
+    """Part name; or ``logits``, where these are no part of the state."""
+    family: str
+    layer: int
+    element_type: str
+    elements: int
+    """Elements in the part."""
+    differing_elements: int
+    ulp: int
+    """Most places of the element type between two elements."""
+    relative_ppb: int
+    """Largest difference in billionths of the reference's largest magnitude, rounded up."""
+    absolute_nano: int
+    """Largest difference in billionths, rounded up."""
+    finite: bool
+    """Whether all elements that differ are numbers on both sides."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Crash:
     """``crash``: a step did not end by itself. The child is replaced, the run goes on."""
 
@@ -248,7 +274,7 @@ class End:
     """Ctrl-C: the cells that did not begin are ``not_run``; never certified."""
 
 
-Observation = PartTable | CellEvent | Point | Turn | StepRecord | StoreView | Difference | Crash | Trust
+Observation = PartTable | CellEvent | Point | Turn | StepRecord | StoreView | Difference | Distance | Crash | Trust
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

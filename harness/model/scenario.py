@@ -206,6 +206,8 @@ class CheckKind(StrEnum):
 
     EXACT = "exact"
     """Candidate equals reference in every part, the logits and the tokens."""
+    NEAR = "near"
+    """Candidate lies within stated distances of its reference in every part and the logits, with the same tokens."""
     UNCHANGED = "unchanged"
     """Two looks at one session are equal in every part and the logits."""
     SAME_IMAGE = "same_image"
@@ -282,7 +284,10 @@ class CheckSpec:
     entire: bool = False
     """``answers``: nothing else may be decoded, but for a token that ends it."""
     fields: Sequence[str] = ("parts", "logits", "tokens")
-    """What ``exact`` and ``unchanged`` compare."""
+    """What ``exact``, ``near`` and ``unchanged`` compare."""
+    limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """``near``: name or family of parts (``logits`` too) to the largest distance: ``ulp``, ``relative_ppb``,
+    ``absolute_nano``. What is not named must be equal."""
     unit_name: str = ""
     """Unit of the limit: tokens, bytes, entries, …"""
 

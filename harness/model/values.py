@@ -56,6 +56,8 @@ class DecisionAxis(StrEnum):
     LATENCY = "latency"
     FOOTPRINT = "footprint"
     ROBUSTNESS = "robustness"
+    TOLERANCE = "tolerance"
+    """Nearness within stated limits; no part of exactness. Stands in a decision only where something asked about it."""
 
 
 class Observability(StrEnum):

@@ -224,7 +224,7 @@ def _title(body: Mapping[str, object], archive: Archive) -> str:
 
 def _badges(body: Mapping[str, object]) -> list[Badge]:
     by_axis = mapping(body, "decision", "by_axis")
-    names = [axis.value for axis in DecisionAxis]
+    names = [axis.value for axis in DecisionAxis if axis is not DecisionAxis.TOLERANCE or axis in by_axis]
     axes = [Badge(name=name, state=text(by_axis, name, default="not_evaluated")) for name in names]
     axes.sort(key=lambda badge: badge.state == "not_evaluated")
     return [Badge(name="overall", state=_overall(body)), *axes]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.model.certificate import Certificate
 from harness.model.values import DecisionAxis
-from harness.reporting.exactness import comparisons, controls, parts_compared, seen_whole
+from harness.reporting.exactness import NEAR, checks_of, comparisons, controls, parts_compared, seen_whole, share
 from harness.reporting.limit_words import limit_sentences
 from harness.reporting.reading import integer, items, text, texts
 from harness.reporting.reasons import reason_sentence
@@ -136,11 +136,17 @@ def _exact_claim(body: Mapping[str, object], passed: Mapping[str, object], cite:
         said += [f"{counted(whole, 'comparison')} found the state equal bit for bit, {seen} {cite}."] if seen else []
     if rest:
         said.append(f"{counted(rest, 'comparison')} found equal logits or tokens, without parts {cite}.")
+    near = share(checks_of(passed), NEAR)
+    if near.passed:
+        said.append(
+            f"{counted(near.passed, 'comparison')} of two numeric paths stayed within the scenario's limits; "
+            f"this is no equality {cite}."
+        )
     return said
 
 
 def _unjudged(body: Mapping[str, object]) -> list[str]:
-    axes = [axis.value for axis in DecisionAxis]
+    axes = [axis.value for axis in DecisionAxis if axis is not DecisionAxis.TOLERANCE]
     unjudged = [
         axis for axis in axes if text(body, "decision", "by_axis", axis, default="not_evaluated") == "not_evaluated"
     ]

@@ -11,7 +11,7 @@ from harness.reporting.units import number
 from harness.reporting.view import Head, Section, Sheet
 
 _SHOWN_ELSEWHERE: Final = frozenset(
-    {"EXACT.STATE", "EXACT.UNCHANGED", "CTRL.SEEN", "REPEAT.COLD", "STATE.INVENTORY", "RUN.FINISHED"}
+    {"EXACT.STATE", "EXACT.UNCHANGED", "NEAR.STATE", "CTRL.SEEN", "REPEAT.COLD", "STATE.INVENTORY", "RUN.FINISHED"}
 )
 """Rules of comparisons and controls, and of the harness' own checks: they have their counts under exactness."""
 _HEADS: Final = (

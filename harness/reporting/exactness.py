@@ -10,6 +10,8 @@ from harness.reporting.reading import integer, items, mapping, text
 from harness.reporting.units import number, size
 from harness.reporting.view import Fact, Head, Sheet
 
+NEAR: Final = "NEAR.STATE"
+"""Rule of comparisons that allow a stated distance. They are counted apart: nearness is no equality."""
 _EXACT: Final = ("EXACT.STATE", "EXACT.UNCHANGED")
 _HEADS: Final = (
     Head(text="check"),
@@ -20,6 +22,7 @@ _HEADS: Final = (
     Head(text="reused", right=True),
     Head(text="copied", right=True),
 )
+_FARTHEST: Final = Head(text="farthest", right=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,8 +77,10 @@ def exactness_facts(body: Mapping[str, object]) -> list[Fact]:
         {text(check, "detail", "witness") for check in checks if "witness" in mapping(check, "detail")} - {"none"}
     )
     restored = sum(integer(check, "detail", "restored_bytes") for check in checks if text(check, "outcome") == "pass")
+    near = share(checks, NEAR)
     return [
         Fact(name="Comparisons equal", value=str(comparisons(body))),
+        *([Fact(name="Comparisons within tolerance", value=f"{near}, not counted as equal")] if near.all else []),
         Fact(name="Part digests in equal comparisons", value=number(parts_compared(body))),
         Fact(name="Seen of the state", value=_grade(text(body, "observability"))),
         Fact(name="Planted corruptions seen", value=str(controls(body))),
@@ -91,12 +96,17 @@ def comparison_sheet(body: Mapping[str, object]) -> Sheet:
     """Return one row per exact comparison and control of the scenario, over all its cells."""
     groups: dict[str, list[object]] = {}
     for check in checks_of(body):
-        if _rule(check) in (*_EXACT, "CTRL.SEEN"):
+        if _rule(check) in (*_EXACT, NEAR, "CTRL.SEEN"):
             groups.setdefault(text(check, "id"), []).append(check)
     if not groups:
         return Sheet(heads=(), rows=(), note="Nothing was compared.")
     note = "Passed: of the cells that ran. Parts: part digests compared. Reused in tokens, copied back in bytes."
-    return Sheet(heads=_HEADS, rows=[_row(name, found) for name, found in groups.items()], note=note)
+    rows = [_row(name, found) for name, found in groups.items()]
+    if not share(checks_of(body), NEAR).all:
+        return Sheet(heads=_HEADS, rows=rows, note=note)
+    note += " Farthest: the distance that uses most of its limit, of comparisons that allow one."
+    rows = [(*row, _farthest(found)) for row, found in zip(rows, groups.values(), strict=True)]
+    return Sheet(heads=(*_HEADS, _FARTHEST), rows=rows, note=note)
 
 
 def _row(name: str, found: Sequence[object]) -> Sequence[str]:
@@ -110,6 +120,16 @@ def _row(name: str, found: Sequence[object]) -> Sequence[str]:
         _range(found, "cached", number),
         _range(found, "restored_bytes", size),
     )
+
+
+def _farthest(found: Sequence[object]) -> str:
+    """Return the distance that uses most of its limit, with the limit; of other rules than nearness nothing."""
+    told = [check for check in found if _rule(check) == NEAR and text(check, "unit", default="")]
+    if not told:
+        return "-"
+    most = max(told, key=lambda check: integer(check, "observed") * 10**9 // max(1, integer(check, "limit")))
+    unit = {"relative_ppb": "ppb", "absolute_nano": "nano"}.get(text(most, "unit"), text(most, "unit"))
+    return f"{number(integer(most, 'observed'))} of {number(integer(most, 'limit'))} {unit}"
 
 
 def _words(found: Sequence[object], name: str) -> str:

@@ -35,6 +35,7 @@ _WITH_SUBJECT: Final[Mapping[str, str]] = {
     "control_dropped": "Control left out, since the target lacks what it needs",
     "family_absent": "Families that the scenario asks for and this target's state does not have",
     "session_exact": "Compared with the live session, not with a cold run",
+    "tolerance": "Compared within the limits of the scenario, not for equality",
     "tokens_only": "Compared by tokens only",
     "left_out": "No bit was flipped in parts of these families",
 }

@@ -41,6 +41,8 @@ _REASONS: Final[Mapping[str, str]] = {
     "logits_differ": "All parts are equal, the logits differ.",
     "tokens_differ": "Parts and logits are equal, the decoded tokens differ.",
     "position_differ": "The two sides stand at different positions by the engine's own count.",
+    "beyond_tolerance": "A part lies farther from its reference than the scenario allows.",
+    "distance_missing": "How far a differing part lies from its reference was not measured.",
     "restore_not_witnessed": "The counters do not bear out that a restore happened as the scenario says.",
     "nothing_compared": "There was nothing to compare, and nothing equals nothing.",
     "not_finite": "Logits hold a NaN or an infinity.",

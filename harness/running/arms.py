@@ -176,6 +176,7 @@ class ArmRun:
             phase=phase,
             position=found.position,
             rows={row.name: row for row in found.rows},
+            logits=found.logits,
         )
         cell.locator.looked(session.remote, seen)
         return found

@@ -15,11 +15,12 @@ from harness.deriving.looks import ORDER, expected_phases, source, step_of
 from harness.deriving.pairing import SAME_PLACE
 from harness.engines.client import RemoteSession
 from harness.engines.locating import Located
-from harness.model.evidence import Difference, PartRow
+from harness.engines.measuring import Measured
+from harness.model.evidence import Difference, Distance, PartRow
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, StepKind
-from harness.model.values import CellId, Family, Guarantee, Phase
+from harness.model.values import NO_LAYER, CellId, Family, Guarantee, Phase
 
-_COMPARING: Final = frozenset({CheckKind.EXACT, CheckKind.UNCHANGED, CheckKind.SEEN})
+_COMPARING: Final = frozenset({CheckKind.EXACT, CheckKind.NEAR, CheckKind.UNCHANGED, CheckKind.SEEN})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +34,13 @@ class Seen:
     position: int
     rows: Mapping[str, PartRow]
     """Part rows by name, in table order."""
+    logits: str = ""
+    """Digest of the pending logits; empty: none."""
+
+    def digest(self, part: str) -> str:
+        """Return the digest of a part, or of the logits where no part has their name."""
+        row = self.rows.get(part)
+        return row.sha256 if row is not None else self.logits
 
     @property
     def ref(self) -> PointRef:
@@ -48,8 +56,10 @@ class Pair:
     candidate: Seen
     reference: Seen
     part: str
-    """First differing part in the candidate's table order that both have."""
+    """First differing part in the candidate's table order that both have; one of several where it is to be measured."""
     parts_differing: int
+    measured: bool = False
+    """How far the part lies away is asked, not where it first differs."""
 
 
 class Comparisons:
@@ -63,7 +73,7 @@ class Comparisons:
         self._checks = [check for check in cell.checks if _compares_parts(check)]
         self._sides = {check.id: (self._named(check.candidate), self._named(check.reference)) for check in self._checks}
         self._seen: list[Seen] = []
-        self._done: set[tuple[str, Phase]] = set()
+        self._done: set[tuple[str, Phase, str]] = set()
 
     def spools(self, arm: str, rep: int, label: str, phase: Phase) -> bool:
         """Tell whether the bytes of a look that is about to be made may be compared with later ones."""
@@ -76,14 +86,15 @@ class Comparisons:
         )
 
     def add(self, look: Seen) -> Sequence[Pair]:
-        """Take a new look; return the pairs that differ, each check and phase once."""
+        """Take a new look; return the pairs that differ, each check and phase (and part to be measured) once."""
         if look.phase is Phase.OPENED:
             return []
         self._seen.append(look)
         found: list[Pair] = []
         for pair in self._pairs(look):
-            if (pair.check, pair.candidate.phase) not in self._done:
-                self._done.add((pair.check, pair.candidate.phase))
+            key = (pair.check, pair.candidate.phase, pair.part if pair.measured else "")
+            if key not in self._done:
+                self._done.add(key)
                 found.append(pair)
         return found
 
@@ -110,7 +121,9 @@ class Comparisons:
     def _paired(self, check: CheckSpec, candidate: Seen) -> Iterator[Pair]:
         if self._is_compared(check, candidate):
             reference = self._counterpart(check, candidate)
-            if reference is not None:
+            if reference is not None and check.kind is CheckKind.NEAR:
+                yield from _to_measure(check, candidate, reference)
+            elif reference is not None:
                 yield from _differing(check.id, candidate, reference)
 
     def _is_compared(self, check: CheckSpec, look: Seen) -> bool:
@@ -182,6 +195,36 @@ def difference(cell: CellId, pair: Pair, located: Located, *, rerun: bool = Fals
     )
 
 
+def distance(cell: CellId, pair: Pair, measured: Measured) -> Distance:
+    """Return the observation of a measured distance."""
+    row = pair.candidate.rows.get(pair.part)
+    found = measured.distance
+    return Distance(
+        cell=cell,
+        check=pair.check,
+        phase=pair.candidate.phase,
+        part=pair.part,
+        family=row.family if row is not None else Family.LOGITS,
+        layer=row.layer if row is not None else NO_LAYER,
+        element_type=measured.element_type,
+        elements=found.elements,
+        differing_elements=found.differing_elements,
+        ulp=found.ulp,
+        relative_ppb=found.relative_ppb,
+        absolute_nano=found.absolute_nano,
+        finite=found.finite,
+    )
+
+
+def observed_live(session: RemoteSession, cell: CellId, pair: Pair, live: Seen) -> Difference | Distance | None:
+    """Let the child compare the live side of a pair with the other one's bytes; None: nothing can be told of them."""
+    if not pair.measured:
+        return difference(cell, pair, located_live(session, pair, live))
+    other = pair.reference if live is pair.candidate else pair.candidate
+    measured = session.measure(pair.part, other.digest(pair.part), live_is_reference=live is pair.reference)
+    return distance(cell, pair, measured) if measured is not None else None
+
+
 def located_live(session: RemoteSession, pair: Pair, live: Seen) -> Located:
     """Let the child compare the live side of a pair with the other one's bytes in the spool."""
     other = pair.reference if live is pair.candidate else pair.candidate
@@ -200,6 +243,34 @@ def _differing(check: str, candidate: Seen, reference: Seen) -> Iterator[Pair]:
         yield Pair(check=check, candidate=candidate, reference=reference, part=both[0], parts_differing=len(differing))
 
 
+def _to_measure(check: CheckSpec, candidate: Seen, reference: Seen) -> Iterator[Pair]:
+    """Yield a pair for each part, and for the logits, that differ in their bytes alone and have a limit."""
+    both = [row for row in candidate.rows.values() if row.name in reference.rows] if "parts" in check.fields else []
+    names = [
+        row.name
+        for row in both
+        if (row.name in check.limits or row.family in check.limits)
+        and (row.bytes, row.element_type, tuple(row.shape)) == _extent(reference.rows[row.name])
+    ]
+    apart = "logits" in check.fields and candidate.logits and reference.logits
+    if apart and Family.LOGITS in check.limits and Family.LOGITS not in names:
+        names.append(Family.LOGITS)
+    differing = [name for name in names if candidate.digest(name) != reference.digest(name)]
+    for name in differing:
+        yield Pair(
+            check=check.id,
+            candidate=candidate,
+            reference=reference,
+            part=name,
+            parts_differing=len(differing),
+            measured=True,
+        )
+
+
+def _extent(row: PartRow) -> tuple[int, str, tuple[int, ...]]:
+    return row.bytes, row.element_type, tuple(row.shape)
+
+
 def _same(one: PartRow | None, other: PartRow | None) -> bool:
     return one is not None and other is not None and one.sha256 == other.sha256 and one.bytes == other.bytes
 
@@ -215,4 +286,4 @@ def _without_logits(rows: Mapping[str, PartRow]) -> Mapping[str, PartRow]:
 def _compares_parts(check: CheckSpec) -> bool:
     if check.candidate is None or check.reference is None or check.guarantee is Guarantee.TOKENS_ONLY:
         return False
-    return check.kind in _COMPARING and "parts" in check.fields
+    return check.kind in _COMPARING and ("parts" in check.fields or check.kind is CheckKind.NEAR)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from harness.engines.client import RemoteSession
 from harness.model.values import CellId
-from harness.running.comparing import Comparisons, Pair, Seen, difference, located_live
+from harness.running.comparing import Comparisons, Pair, Seen, difference, distance, observed_live
 from harness.running.recording import Recorder
 
 
@@ -45,10 +45,12 @@ class Locator:
         """
         for pair in self._comparisons.add(live):
             other = pair.reference if live is pair.candidate else pair.candidate
-            if session.kept(other.rows[pair.part].sha256):
-                self._recorder.write(difference(self._cell, pair, located_live(session, pair, live)))
+            if session.kept(other.digest(pair.part)):
+                observed = observed_live(session, self._cell, pair, live)
+                if observed is not None:
+                    self._recorder.write(observed)
             elif live is pair.candidate:
-                session.dump(pair.part, live.rows[pair.part].sha256)
+                session.dump(pair.part, live.digest(pair.part))
                 self._missing.append(Missing(pair=pair))
 
     def take_missing(self) -> Sequence[Missing]:
@@ -62,8 +64,13 @@ class Locator:
         Raises:
             EngineError: The child could not compare.
         """
-        located = session.locate(
-            missing.pair.part, missing.pair.candidate.rows[missing.pair.part].sha256, live_is_reference=True
-        )
-        if live.rows[missing.pair.part].sha256 == missing.pair.reference.rows[missing.pair.part].sha256:
-            self._recorder.write(difference(self._cell, missing.pair, located, rerun=True))
+        pair, part = missing.pair, missing.pair.part
+        if live.digest(part) != pair.reference.digest(part):
+            return
+        if pair.measured:
+            measured = session.measure(part, pair.candidate.digest(part), live_is_reference=True)
+            if measured is not None:
+                self._recorder.write(distance(self._cell, pair, measured))
+            return
+        located = session.locate(part, pair.candidate.digest(part), live_is_reference=True)
+        self._recorder.write(difference(self._cell, pair, located, rerun=True))

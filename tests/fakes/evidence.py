@@ -26,6 +26,7 @@ from harness.model.evidence import (
     CellEvent,
     Crash,
     Difference,
+    Distance,
     End,
     Evidence,
     Header,
@@ -380,7 +381,9 @@ def recorded(of: Scenario | None = None, scales: Sequence[int] = (16,), **change
 def _timed(observations: Sequence[Observation], run: int) -> tuple[Observation, ...]:
     """Give observations times that rise, and that no other run has."""
     return tuple(
-        one if isinstance(one, (PartTable, Trust, Difference)) else replace(one, t_ns=1000 * number + run % 1000)
+        one
+        if isinstance(one, (PartTable, Trust, Difference, Distance))
+        else replace(one, t_ns=1000 * number + run % 1000)
         for number, one in enumerate(observations, start=1)
     )
 

@@ -14,6 +14,7 @@ from harness.model.values import Sha256
 from tests.gating.fixtures import (
     Body,
     a_failing_run,
+    a_near_run,
     a_run,
     a_varying_run,
     edited,
@@ -38,6 +39,14 @@ def axis_raised(folder: Path) -> None:
         body["decision"]["by_axis"]["exactness"] = "pass"
 
     edited(folder, change, a_failing_run())
+
+
+@fixture("CG302", "CG301")
+def axis_hidden(folder: Path) -> None:
+    def change(body: Body) -> None:
+        del body["decision"]["by_axis"]["tolerance"]
+
+    edited(folder, change, a_near_run())
 
 
 @fixture("CG302", "CG301", "CG305")

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from harness.certifying.ledger import regenerate, write_event, write_once
 from harness.certifying.store import certificate_path, evidence_path, read_store
 from harness.deriving.ids import certificate_id
 from harness.model.certificate import Certificate, Event, Status
-from harness.model.evidence import PartRow, PartTable, Point
+from harness.model.evidence import Distance, PartRow, PartTable, Point
 from harness.model.scenario import Scenario
 from harness.model.values import CertificateState, Phase, ReasonCode, Sha256
 from harness.wire import canonical
@@ -152,6 +153,40 @@ def a_failing_run() -> Recorded:
 
 
 @cache
+def a_near_run() -> Recorded:
+    """A run whose restored session ends in a recurrent state that lies within the limits of its scenario."""
+    limits = b"{recurrent: {ulp: 100}, logits: {ulp: 100}}"
+    text = SCENARIO.replace(
+        b"exact: {candidate: warm.again, reference: cold.a, witness: copied}",
+        b"near: {candidate: warm.again, reference: cold.a, witness: copied, limits: " + limits + b"}",
+    )
+    part = part_name("recurrent")
+    run = recorded(scenario(text)).with_part("warm", "again", Phase.END, part)
+    row = next(row for one in run.observations if isinstance(one, PartTable) for row in one.rows if row.name == part)
+    found = Distance(
+        cell=next(one.cell for one in run.observations if isinstance(one, Point)),
+        check="again",
+        phase=Phase.END,
+        part=part,
+        family=row.family,
+        layer=row.layer,
+        element_type=row.element_type,
+        elements=prod(row.shape),
+        differing_elements=1,
+        ulp=7,
+        relative_ppb=90,
+        absolute_nano=90,
+        finite=True,
+    )
+    return replace(run, observations=(*run.observations[:-2], found, *run.observations[-2:]))
+
+
+def valid_near(folder: Path) -> None:
+    """Two numeric paths that lie within the limits of their scenario."""
+    issue(a_near_run().data(), folder)
+
+
+@cache
 def a_varying_run() -> Recorded:
     """A run whose reference does not repeat itself."""
     return a_run().with_point("cold", "a", Phase.END, rep=1, logits=NOBODY)
@@ -193,6 +228,7 @@ VALID: dict[str, Change] = {
     "valid_ledger": valid_ledger,
     "valid_stop": valid_stop,
     "valid_tokens": valid_tokens,
+    "valid_near": valid_near,
 }
 """Folders on which no rule has anything to say."""
 ASKED: dict[str, Callable[[Path], dict[str, Any]]] = {}

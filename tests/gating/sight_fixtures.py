@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from harness.model.evidence import Point, Turn
+from harness.model.evidence import Distance, Point, Turn
 from harness.model.values import Phase
 from tests.gating.fixtures import (
     NOBODY,
     Body,
     a_failing_run,
+    a_near_run,
     a_run,
     a_varying_run,
     edited,
@@ -82,6 +83,19 @@ def part_unlisted(folder: Path) -> None:
 @fixture("CG307", "CG301")
 def difference_invented(folder: Path) -> None:
     file_run(folder, a_run(), good_body(a_failing_run()))
+
+
+@fixture("CG307", "CG301")
+def distance_left_out(folder: Path) -> None:
+    run = a_near_run()
+    file_run(folder, run.without(lambda one: isinstance(one, Distance)), good_body(run))
+
+
+@fixture("CG307", "CG301")
+def distance_beyond_limit(folder: Path) -> None:
+    run = a_near_run()
+    far = [replace(one, ulp=101) if isinstance(one, Distance) else one for one in run.observations]
+    file_run(folder, replace(run, observations=tuple(far)), good_body(run))
 
 
 @fixture("CG308", "CG301", "CG307")

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.session_image import Imager
@@ -76,3 +79,25 @@ class RowsNarrowed(Mutant):
     mutant_id = "K10.rows-narrowed"
     stopped_by = Stop(scenario="H61", check="kept-wide", part="layer0.k", phase="restored")
     snapshotter = _KeysNarrowed
+
+
+class _RoundsLogits(TorchSession):
+    def forward(self, tokens: npt.NDArray[np.int32], *, last: bool) -> None:
+        super().forward(tokens, last=last)
+        if last and self.options.turn_token is not None:
+            self.buffers.logits.copy_(self.buffers.logits.bfloat16())
+
+
+class PlanRoundsLogits(Mutant):
+    """A session that is also cut at message ends gives its logits in half precision."""
+
+    mutant_id = "K10.plan-rounds-logits"
+    stopped_by = Stop(
+        scenario="A25",
+        cell={"how": "message-end"},
+        check="near",
+        part="logits",
+        phase="prefilled",
+        reason="beyond_tolerance",
+    )
+    session = _RoundsLogits

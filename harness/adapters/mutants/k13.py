@@ -8,6 +8,7 @@ import numpy.typing as npt
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.handles import SessionHandle
+from harness.torch_engine.models.delta import DeltaState
 from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.sampling import Sampler
 from harness.torch_engine.session import TorchSession
@@ -118,3 +119,28 @@ class PlanChangesAnswer(Mutant):
     mutant_id = "K13.plan-changes-answer"
     stopped_by = Stop(scenario="A25", cell={"how": "chunks"}, check="same-answer", reason="tokens_differ")
     session = _PlanPicks
+
+
+class _PlanDrifts(TorchSession):
+    def forward(self, tokens: npt.NDArray[np.int32], *, last: bool) -> None:
+        super().forward(tokens, last=last)
+        if self.options.chunk == self.engine.options.chunk:
+            return
+        for layer in self.buffers.layers:
+            if isinstance(layer, DeltaState):
+                layer.recurrent.mul_(1 + 2.0**-12)
+
+
+class PlanDrifts(Mutant):
+    """Under another chunk plan the recurrent state grows by a four-thousandth a chunk; the answer stays the same."""
+
+    mutant_id = "K13.plan-drifts"
+    stopped_by = Stop(
+        scenario="A25",
+        cell={"how": "chunks"},
+        check="near",
+        part="recurrent",
+        phase="prefilled",
+        reason="beyond_tolerance",
+    )
+    session = _PlanDrifts

@@ -15,6 +15,7 @@ from harness.deriving.checks import (
     finished,
     footprint,
     inventory,
+    near,
     refused,
     repeatable,
     same_image,
@@ -32,6 +33,7 @@ Check = Callable[[CellView, CheckSpec], CheckResult]
 
 CHECKS: Final[Mapping[CheckKind, Check]] = {
     CheckKind.EXACT: exact.check,
+    CheckKind.NEAR: near.check,
     CheckKind.UNCHANGED: unchanged.check,
     CheckKind.SAME_IMAGE: same_image.check,
     CheckKind.ENDED: ended.check,

@@ -23,13 +23,13 @@ _SHOWS_PARTS = (Observability.PARTS, Observability.IMAGE)
 def check(view: CellView, spec: CheckSpec) -> CheckResult:
     """Answer the question."""
     found = pairing(view, spec)
-    doubt = _witness(view, spec) or missing_look(view, spec, found)
+    doubt = witness_doubt(view, spec) or missing_look(view, spec, found)
     if doubt is not None:
         return doubt
     compared = comparisons(view, spec, found)
     doubt = not_finite(spec, found) or nothing_compared(spec, compared) or not_repeatable(view, spec, found)
     judged = doubt or _judged(view, spec, compared)
-    return (_miscounted(view, spec) or judged) if judged.outcome is Outcome.PASS else judged
+    return (miscounted(view, spec) or judged) if judged.outcome is Outcome.PASS else judged
 
 
 def missing_look(view: CellView, spec: CheckSpec, found: Pairing) -> CheckResult | None:
@@ -115,24 +115,26 @@ def _judged(view: CellView, spec: CheckSpec, compared: Sequence[Comparison]) -> 
             detail = difference_detail(view, spec, one, first)
             return answer(spec, Outcome.FAIL, reason_of(first), observed=len(one.differing), limit=0, detail=detail)
     phases = " ".join(str(one.pair.phase) for one in compared)
-    shown = {"phases": phases, "parts_compared": parts, **_witnessed(view, spec)}
+    shown = {"phases": phases, "parts_compared": parts, **witnessed(view, spec)}
     return answer(spec, Outcome.PASS, observed=0, limit=0, detail=shown)
 
 
-def _witnessed(view: CellView, spec: CheckSpec) -> Mapping[str, str | int]:
+def witnessed(view: CellView, spec: CheckSpec) -> Mapping[str, str | int]:
+    """Return guarantee, witness and counters, for the detail of a passing comparison."""
     found = witness.account(view, _candidate(spec))
     counters = {"cached": found.cached, "restored_bytes": found.restored_bytes} if found is not None else {}
     return {"guarantee": str(spec.guarantee), "witness": str(spec.witness), **counters}
 
 
-def _miscounted(view: CellView, spec: CheckSpec) -> CheckResult | None:
+def miscounted(view: CellView, spec: CheckSpec) -> CheckResult | None:
     """Return the answer where the state is right and the count of copied bytes cannot be."""
     word = witness.miscounted(view, spec, _candidate(spec))
     detail: dict[str, str | int] = {"witness": str(spec.witness), "how": word}
     return answer(spec, Outcome.FAIL, "restore_not_witnessed", detail=detail) if word else None
 
 
-def _witness(view: CellView, spec: CheckSpec) -> CheckResult | None:
+def witness_doubt(view: CellView, spec: CheckSpec) -> CheckResult | None:
+    """Return the answer where no restore happened as the check says; None: it did."""
     candidate = _candidate(spec)
     word = witness.broken(view, spec, candidate)
     if word == "no_record":

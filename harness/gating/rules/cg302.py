@@ -35,13 +35,20 @@ def check(subject: Subject) -> Problems:
 
 
 def _axes(body: Body) -> Problems:
-    """An axis is no better than the worst check on it; one without checks is not evaluated or has no run cell."""
+    """An axis is no better than the worst check on it; one without checks is not evaluated or has no run cell.
+
+    Controls and repeatability make comparisons believable; where nothing was compared they say nothing of exactness.
+    """
+    hidden = {check["axis"] for cell in body["cells"] for check in cell["checks"]} - set(body["decision"]["by_axis"])
+    for axis in sorted(hidden):
+        yield Problem("/body/decision/by_axis", f"says nothing of {axis}, and checks speak of it")
     for axis, verdict in body["decision"]["by_axis"].items():
         checks = [check for cell in body["cells"] for check in cell["checks"] if check["axis"] == axis]
-        if verdict == "pass" and (not checks or any(check["outcome"] != "pass" for check in checks)):
+        asking = [check for check in checks if axis != "exactness" or check["code"].startswith("EXACT.")]
+        if verdict == "pass" and (not asking or any(check["outcome"] != "pass" for check in checks)):
             yield Problem(f"/body/decision/by_axis/{axis}", "says pass; not every check on it passed, or there is none")
-        if verdict == "not_evaluated" and checks:
-            yield Problem(f"/body/decision/by_axis/{axis}", f"says not_evaluated; {len(checks)} checks speak of it")
+        if verdict == "not_evaluated" and asking:
+            yield Problem(f"/body/decision/by_axis/{axis}", f"says not_evaluated; {len(asking)} checks speak of it")
 
 
 def _totals(body: Body) -> Problems:
@@ -87,6 +94,7 @@ RULE = Rule(
     failing=(
         "overall_raised",
         "axis_raised",
+        "axis_hidden",
         "cell_raised",
         "cell_without_checks",
         "totals_wrong",

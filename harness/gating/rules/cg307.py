@@ -1,4 +1,4 @@
-"""CG307: exactness, recomputed from part tables, logits and tokens; nothing silently unhashed."""
+"""CG307: exactness and nearness, recomputed from part tables, distances, logits, tokens; nothing silently unhashed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.gating.sight import Sight
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec
 from harness.model.values import Guarantee, Phase
 
-_COMPARING: Final = (CheckKind.EXACT, CheckKind.UNCHANGED)
+_COMPARING: Final = (CheckKind.EXACT, CheckKind.NEAR, CheckKind.UNCHANGED)
 _SEES_PARTS: Final = ("parts", "image")
 
 
@@ -34,7 +34,7 @@ def check(subject: Subject) -> Problems:
 
 
 def _comparison(sight: Sight, plan: CellPlan, spec: CheckSpec | None, result: Body) -> str:
-    if spec is None or spec.guarantee is Guarantee.TOLERANCE:
+    if spec is None:
         return ""
     if result["outcome"] == "pass":
         return _unequal(sight, plan, spec) or _unseen(sight, plan, spec)
@@ -56,8 +56,10 @@ def _unequal(sight: Sight, plan: CellPlan, spec: CheckSpec) -> str:
             return f"{at} the positions are {one.position} and {other.position}"
         if not (one.logits_finite and other.logits_finite):
             return f"{at} the logits are not finite"
-        if difference := sight.unequal(one, other, _fields(spec)):
-            return f"{at} {difference}"
+        near = spec.kind is CheckKind.NEAR
+        fault = sight.too_far(plan.id, spec, one, other) if near else sight.unequal(one, other, _fields(spec))
+        if fault:
+            return f"{at} {fault}"
     return ""
 
 
@@ -97,7 +99,7 @@ def _fields(spec: CheckSpec) -> tuple[str, ...]:
 
 RULE = Rule(
     id="CG307",
-    text="Equality holds in the part tables, logits and tokens themselves; every look lists the whole inventory.",
+    text="Equality holds in part tables, logits and tokens, nearness in the distances; every look lists the inventory.",
     pain="A part that nobody hashed differs; two empty lists are equal; a judge with a bug is its own alibi.",
     hint="restore the certificate as it was issued; if it was, the judge has a mistake: report it",
     failing=(
@@ -112,6 +114,8 @@ RULE = Rule(
         "turn_left_out",
         "part_unlisted",
         "difference_invented",
+        "distance_left_out",
+        "distance_beyond_limit",
     ),
     certificate=check,
 )

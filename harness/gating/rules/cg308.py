@@ -29,12 +29,14 @@ class _Account(NamedTuple):
 
 
 def check(subject: Subject) -> Problems:
-    """Every passing exact check: the counters bear out its witness, and a look was taken right after the restore."""
+    """Every passing exact or near check: counters bear out its witness, and a look was taken after the restore."""
     if subject.sight is None:
         return
     for index, cell in enumerate(subject.body["cells"]):
         plan = subject.sight.plans.get(cell["id"])
-        specs = {spec.id: spec for spec in plan.checks if spec.kind is CheckKind.EXACT} if plan else {}
+        specs = (
+            {spec.id: spec for spec in plan.checks if spec.kind in (CheckKind.EXACT, CheckKind.NEAR)} if plan else {}
+        )
         for number, result in enumerate(cell["checks"]):
             spec = specs.get(result["id"])
             if plan and spec and spec.candidate and result["outcome"] == "pass":

@@ -8,15 +8,15 @@ from harness.gating.rule import Body, Problem, Problems, Rule, Subject
 from harness.gating.sight import Sight
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, StepKind
 
-_EXACT: Final = "EXACT.STATE"
+_COMPARING: Final = ("EXACT.STATE", "NEAR.STATE")
 _SEEN: Final = "CTRL.SEEN"
 
 
 def check(subject: Subject) -> Problems:
-    """A passing cell with an exact check has a control that was seen, in the body and in the evidence."""
+    """A passing cell with an exact or near check has a control that was seen, in the body and in the evidence."""
     for index, cell in enumerate(subject.body["cells"]):
         codes = [result["code"].partition("@")[0] for result in cell["checks"]]
-        if cell["outcome"] == "pass" and _EXACT in codes:
+        if cell["outcome"] == "pass" and not set(_COMPARING).isdisjoint(codes):
             fault = _fault(subject.sight, cell)
             if fault:
                 yield Problem(f"/body/cells/{index}", f"passes; {fault}")
@@ -56,7 +56,7 @@ def _image(sight: Sight, plan: CellPlan, ref: PointRef | None) -> str:
 
 RULE = Rule(
     id="CG309",
-    text="Every passing cell with an exact check has at least one control, and each of its controls was seen.",
+    text="Every passing cell with an exact or near check has at least one control, and each of its controls was seen.",
     pain="A comparator that is blind calls everything equal; only a planted difference shows that it sees.",
     hint="add a control to the scenario and run again; a control that is not seen is an error of the harness",
     failing=(

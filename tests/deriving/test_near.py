@@ -1,0 +1,211 @@
+"""Nearness: within the scenario's limits, measured, and never an equality."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.deriving.judge import judge
+from harness.deriving.product import expand
+from harness.errors import InvalidScenarioError
+from harness.model.evidence import Distance, Point
+from harness.model.values import CellId, DecisionAxis, Outcome, Phase, Verdict
+from harness.wire.scenario_doc import scenario_of_procedure
+from tests.fakes.evidence import CELL, OTHER, Recorded, recorded
+
+BASE = recorded()
+PART = "layer0.recurrent"
+LIMITS: dict[str, Any] = {"recurrent": {"relative_ppb": 1000, "ulp": 50}, "logits": {"relative_ppb": 1000}}
+NEAR: dict[str, Any] = {"candidate": "warm.again", "reference": "cold.a", "witness": "copied", "limits": LIMITS}
+
+
+def with_near(**changes: Any) -> Recorded:
+    """The recorded run with its exact comparison replaced by a near one."""
+    procedure = copy.deepcopy(dict(BASE.header.procedure))
+    checks = procedure["checks"]
+    assert isinstance(checks, list)
+    others = [check for check in checks if check["id"] != "again"]
+    return BASE.with_procedure({**procedure, "checks": [{"id": "again", "near": {**NEAR, **changes}}, *others]})
+
+
+def measured(run: Recorded, part: str = PART, phase: Phase = Phase.END, **changes: Any) -> Recorded:
+    """Add a distance to a run."""
+    row = next(
+        (row for table in run.observations if hasattr(table, "rows") for row in table.rows if row.name == part), None
+    )
+    size = 1
+    for extent in row.shape if row is not None else (8,):
+        size *= extent
+    found = Distance(
+        cell=CellId(CELL),
+        check="again",
+        phase=phase,
+        part=part,
+        family=row.family if row is not None else "logits",
+        layer=row.layer if row is not None else -1,
+        element_type=row.element_type if row is not None else "f32",
+        elements=size,
+        differing_elements=1,
+        ulp=7,
+        relative_ppb=400,
+        absolute_nano=90,
+        finite=True,
+    )
+    return replace(run, observations=(*run.observations[:-2], replace(found, **changes), *run.observations[-2:]))
+
+
+def apart(run: Recorded | None = None) -> Recorded:
+    """The candidate ends in another recurrent state."""
+    return (run or with_near()).with_part("warm", "again", Phase.END, PART)
+
+
+def test_what_is_equal_is_near_and_counts_on_its_own_axis() -> None:
+    result = with_near().result("again")
+
+    assert (result.outcome, result.code, result.axis) == (Outcome.PASS, "NEAR.STATE@1", DecisionAxis.TOLERANCE)
+    assert result.detail["guarantee"] == "tolerance"
+
+
+def test_a_measured_difference_within_its_limits_passes_and_is_told() -> None:
+    result = measured(apart()).result("again")
+
+    assert result.outcome is Outcome.PASS
+    assert (result.observed, result.limit, result.unit) == (400, 1000, "relative_ppb")
+    assert (result.detail["part"], result.detail["parts_differing"]) == (PART, 1)
+
+
+@pytest.mark.parametrize("changes", [{"relative_ppb": 1001}, {"ulp": 51}])
+def test_one_beyond_any_of_its_limits_fails_there(changes: dict[str, Any]) -> None:
+    result = measured(apart(), **changes).result("again")
+
+    assert (result.outcome, result.reason, result.detail["part"]) == (Outcome.FAIL, "beyond_tolerance", PART)
+    assert result.observed == next(iter(changes.values()))
+
+
+def test_at_the_limit_is_within_it() -> None:
+    assert measured(apart(), relative_ppb=1000, ulp=50).result("again").outcome is Outcome.PASS
+
+
+def test_a_measure_that_no_limit_speaks_of_is_free() -> None:
+    assert measured(apart(), absolute_nano=10**15).result("again").outcome is Outcome.PASS
+
+
+def test_a_difference_that_nobody_measured_is_an_error_not_a_pass() -> None:
+    result = apart().result("again")
+
+    assert (result.outcome, result.reason) == (Outcome.ERROR, "distance_missing")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"phase": Phase.PREFILLED},
+        {"part": "layer1.k"},
+        {"check": "other"},
+        {"elements": 3},
+        {"element_type": "f64"},
+        {"differing_elements": 0},
+    ],
+)
+def test_a_distance_of_something_else_measures_nothing(changes: dict[str, Any]) -> None:
+    assert measured(apart(), **changes).result("again").reason == "distance_missing"
+
+
+def test_what_is_no_number_fails() -> None:
+    assert measured(apart(), finite=False).result("again").reason == "not_finite"
+
+
+def test_a_part_without_a_limit_must_be_equal() -> None:
+    run = measured(with_near().with_part("warm", "again", Phase.END, "layer1.k"), part="layer1.k")
+
+    assert run.result("again").reason == "parts_differ"
+
+
+def test_the_name_of_a_part_goes_before_its_family() -> None:
+    limits = {**LIMITS, PART: {"relative_ppb": 10}}
+
+    assert measured(apart(with_near(limits=limits))).result("again").reason == "beyond_tolerance"
+
+
+def test_other_tokens_are_never_near() -> None:
+    run = with_near().with_point("warm", "again", Phase.END, tokens=(9, 9, 9, 9))
+
+    assert run.result("again").reason == "tokens_differ"
+
+
+def test_another_shape_is_never_near() -> None:
+    def wider(row: Any) -> Any:
+        return replace(row, shape=(*row.shape, 1)) if row.name == PART else row
+
+    run = measured(with_near().with_rows("warm", "again", Phase.END, lambda rows: [wider(row) for row in rows]))
+
+    assert run.result("again").reason == "parts_differ"
+
+
+def test_logits_beside_the_parts_have_their_own_distance() -> None:
+    run = with_near().with_point("warm", "again", Phase.PREFILLED, logits=OTHER)
+
+    assert run.result("again").reason == "distance_missing"
+    assert measured(run, part="logits", phase=Phase.PREFILLED).result("again").outcome is Outcome.PASS
+    beyond = measured(run, part="logits", phase=Phase.PREFILLED, relative_ppb=5000)
+    assert beyond.result("again").reason == "beyond_tolerance"
+
+
+def test_a_reference_that_does_not_repeat_itself_proves_no_nearness() -> None:
+    run = measured(apart()).with_point("cold", "a", Phase.END, rep=1, logits=OTHER)
+
+    assert run.result("again").outcome is Outcome.INCONCLUSIVE
+
+
+def test_no_restore_is_no_nearness() -> None:
+    assert with_near().with_turn("warm", "again", restored_bytes=0).result("again").reason == "restore_not_witnessed"
+
+
+def test_infinite_logits_are_not_near() -> None:
+    run = with_near()
+    looks = [
+        replace(one, logits_finite=False) if isinstance(one, Point) and one.arm == "warm" else one
+        for one in run.observations
+    ]
+
+    assert replace(run, observations=tuple(looks)).result("again").reason == "not_finite"
+
+
+def test_nearness_is_not_counted_as_exactness() -> None:
+    near, exact = (judge(run.evidence(), "test").decision for run in (with_near(), BASE))
+
+    assert near.by_axis[DecisionAxis.TOLERANCE] is Verdict.PASS
+    assert DecisionAxis.TOLERANCE not in exact.by_axis
+
+
+def test_a_limit_says_so_in_the_certificate() -> None:
+    limits = with_near().body()["limits"]
+    assert isinstance(limits, list)
+
+    assert "tolerance:again" in limits
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda near: near.pop("limits"), "does not fit schema"),
+        (lambda near: near.update(limits={}), "does not fit schema"),
+        (lambda near: near.update(limits={"kv": {}}), "does not fit schema"),
+        (lambda near: near.update(limits={"kv": {"ulp": -1}}), "does not fit schema"),
+        (lambda near: near.update(limits={"kv": {"percent": 1}}), "does not fit schema"),
+        (lambda near: near.update(guarantee="same_schedule"), "does not fit schema"),
+        (lambda near: near.update(limits={"recurrent": {"ulp": 1}}), "states a limit for the logits"),
+        (lambda near: near.update(fields=["tokens"]), "looks at parts or logits"),
+        (lambda near: near.update(candidate="flipped.again"), "control"),
+    ],
+)
+def test_nearness_without_limits_cannot_be_planned(change: Callable[[dict[str, Any]], None], text: str) -> None:
+    procedure = copy.deepcopy(dict(with_near().header.procedure))
+    change(procedure["checks"][0]["near"])  # type: ignore[index]
+
+    with pytest.raises(InvalidScenarioError, match=text):
+        expand(scenario_of_procedure("T01", procedure, "test.yaml"), [16])
