@@ -40,6 +40,8 @@ VARIANTS: Final = {
     "k_type": "k_type",
     "v_type": "v_type",
     "recurrent_type": "recurrent_type",
+    "conv_type": "conv_type",
+    "index_type": "index_type",
 }
 """Session option to the engine option in which such a session differs."""
 

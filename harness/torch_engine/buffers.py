@@ -14,6 +14,8 @@ from torch import Tensor
 
 from harness.torch_engine.draft_state import DraftState
 from harness.torch_engine.errors import CapacityError, MetadataError, OptionError
+from harness.torch_engine.kv.elements import element
+from harness.torch_engine.kv.rows import Rows
 from harness.torch_engine.kv.types import dtype_of, element_type
 from harness.torch_engine.metadata import KIND_CODES, Metadata
 from harness.torch_engine.models.attention import AttentionState
@@ -21,7 +23,7 @@ from harness.torch_engine.models.config import ModelConfig
 from harness.torch_engine.models.delta import DeltaState
 from harness.torch_engine.models.ple import BEFORE, NO_TOKEN, PleState
 from harness.torch_engine.models.sliding import SlidingState
-from harness.torch_engine.options import EngineOptions
+from harness.torch_engine.options import TYPE_OPTIONS, EngineOptions
 from harness.torch_engine.state import HOST_LAYER, FixedPart, RowStream, StateLayout, bytes_view
 from harness.torch_engine.weights import GOLDEN_GAMMA, mix64_array
 
@@ -43,9 +45,8 @@ class SessionBuffers:
         self.capacity = options.max_seq_len
         self.device = device
         self.types = {
-            "k": dtype_of(options.k_type),
-            "v": dtype_of(options.v_type),
-            "recurrent": dtype_of(options.recurrent_type),
+            what.removesuffix("_type"): element(getattr(options, what), allowed, what=what)
+            for what, allowed in TYPE_OPTIONS.items()
         }
         self.layers: list[LayerState] = [self._layer(kind) for kind in config.states]
         """States of the layers, then that of the per-layer embeddings where the model has any."""
@@ -68,9 +69,14 @@ class SessionBuffers:
     def _new(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         return torch.zeros(shape, dtype=dtype, device=self.device)
 
-    def _rows(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        """Memory for rows; nothing is valid in it, so nothing is written to it."""
-        return torch.empty(shape, dtype=dtype, device=self.device)
+    def _rows(self, kind: str, shape: tuple[int, ...]) -> Rows:
+        """Memory for rows of values; nothing is valid in it, so nothing is written to it.
+
+        Args:
+            kind: ``k``, ``v`` or ``index``.
+            shape: capacity, heads where there are any, values of a row and head.
+        """
+        return Rows.empty(self.types[kind], shape, self.device)
 
     def _layer(self, kind: str) -> LayerState:
         """Fresh buffers of one layer, token-major."""
@@ -78,23 +84,25 @@ class SessionBuffers:
         heads = (c.kv_heads, c.head_dim)
         if kind == "delta":
             shape = (c.delta_value_heads, c.delta_dim, c.delta_dim)
+            (recurrent,) = Rows.empty(t["recurrent"], shape, self.device).tensors
             return DeltaState(
-                recurrent=self._new(shape, t["recurrent"]),
-                conv=self._new((c.conv_dim, c.conv_kernel - 1), torch.float32),
+                recurrent=recurrent,
+                conv=self._new((c.conv_dim, c.conv_kernel - 1), dtype_of(t["conv"].name)),
+                element=t["recurrent"],
             )
         if kind == "ple":
             return PleState(
-                conv=self._new((len(c.layers) * c.ple_dim, c.conv_kernel - 1), torch.float32),
+                conv=self._new((len(c.layers) * c.ple_dim, c.conv_kernel - 1), dtype_of(t["conv"].name)),
                 tokens=self._new((BEFORE,), torch.int64),
             )
         if kind == "sliding":
             shape = (c.window, *heads)
-            return SlidingState(k=self._new(shape, t["k"]), v=self._new(shape, t["v"]))
+            return SlidingState(k=self._rows("k", shape), v=self._rows("v", shape))
         return AttentionState(
-            k=self._rows((self.capacity, *heads), t["k"]),
-            v=self._rows((self.capacity, *heads), t["v"]),
-            raw=self._rows((self.capacity, c.index_dim), torch.float32),
-            pooled=self._rows((max(1, self.capacity // c.pool), c.index_dim), torch.float32),
+            k=self._rows("k", (self.capacity, *heads)),
+            v=self._rows("v", (self.capacity, *heads)),
+            raw=self._rows("index", (self.capacity, c.index_dim)),
+            pooled=self._rows("index", (max(1, self.capacity // c.pool), c.index_dim)),
         )
 
     def reset(self) -> None:
@@ -151,8 +159,9 @@ class SessionBuffers:
     def _fixed_parts(self, i: int, state: LayerState) -> list[FixedPart]:
         """Fixed parts of layer ``i``."""
         if isinstance(state, DeltaState):
+            kind = state.element.name
             return [
-                _fixed(f"layer{i}.recurrent", "recurrent", i, state.recurrent),
+                _fixed(f"layer{i}.recurrent", "recurrent", i, state.recurrent, kind),
                 _fixed(f"layer{i}.conv", "conv", i, state.conv),
             ]
         if isinstance(state, PleState):
@@ -161,9 +170,11 @@ class SessionBuffers:
                 _fixed("ple.tokens", "ple", HOST_LAYER, state.tokens),
             ]
         if isinstance(state, SlidingState):
+            rings = ((f"layer{i}.window_k", state.k), (f"layer{i}.window_v", state.v))
             return [
-                _fixed(f"layer{i}.window_k", "window", i, state.k),
-                _fixed(f"layer{i}.window_v", "window", i, state.v),
+                _fixed(f"{name}{stream.suffix}", "window", i, tensor, stream.element)
+                for name, ring in rings
+                for stream, tensor in ring.streams()
             ]
         return []
 
@@ -172,11 +183,16 @@ class SessionBuffers:
         if not isinstance(state, AttentionState):
             return []
         _, kv, raw, pooled = length
+        kinds = (
+            (f"layer{i}.k", "kv", state.k, kv),
+            (f"layer{i}.v", "kv", state.v, kv),
+            (f"layer{i}.index_raw", "index", state.raw, raw),
+            (f"layer{i}.index_pooled", "index", state.pooled, pooled),
+        )
         return [
-            _stream(f"layer{i}.k", "kv", i, state.k, kv),
-            _stream(f"layer{i}.v", "kv", i, state.v, kv),
-            _stream(f"layer{i}.index_raw", "index", i, state.raw, raw),
-            _stream(f"layer{i}.index_pooled", "index", i, state.pooled, pooled),
+            _stream(f"{name}{stream.suffix}", family, i, tensor, count, stream.element)
+            for name, family, rows, count in kinds
+            for stream, tensor in rows.streams()
         ]
 
     # -- lengths -------------------------------------------------------------------------------
@@ -232,6 +248,18 @@ class SessionBuffers:
         self.history_rows = end
 
 
+def check_types(config: ModelConfig, options: EngineOptions) -> None:
+    """Every element type can hold the rows of this model.
+
+    Raises:
+        OptionError: one cannot, like blocks of 32 with rows of 16.
+    """
+    widths = {"k": config.head_dim, "v": config.head_dim, "recurrent": config.delta_dim, "index": config.index_dim}
+    for what, width in widths.items():
+        name = f"{what}_type"
+        element(getattr(options, name), TYPE_OPTIONS[name], what=name).check(width, what=name)
+
+
 _SEEN_KINDS = {DeltaState: "delta", SlidingState: "sliding", PleState: "ple"}
 
 
@@ -241,13 +269,13 @@ def _lengths_of(state: LayerState) -> LayerLengths:
     return KIND_CODES[_SEEN_KINDS[type(state)]], state.seen, 0, 0
 
 
-def _fixed(name: str, family: str, layer: int, tensor: Tensor) -> FixedPart:
-    kind = element_type(tensor.dtype)
+def _fixed(name: str, family: str, layer: int, tensor: Tensor, kind: str = "") -> FixedPart:
+    kind = kind or element_type(tensor.dtype)
     return FixedPart(name=name, family=family, layer=layer, element_type=kind, tensor=tensor)
 
 
-def _stream(name: str, family: str, layer: int, tensor: Tensor, rows: int) -> RowStream:
-    kind = element_type(tensor.dtype)
+def _stream(name: str, family: str, layer: int, tensor: Tensor, rows: int, kind: str = "") -> RowStream:
+    kind = kind or element_type(tensor.dtype)
     return RowStream(name=name, family=family, layer=layer, element_type=kind, tensor=tensor, rows=rows)
 
 

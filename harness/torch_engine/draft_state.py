@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 import torch
 
+from harness.torch_engine.kv.elements import ELEMENT_TYPES
+from harness.torch_engine.kv.rows import Rows
 from harness.torch_engine.kv.types import element_type
 from harness.torch_engine.metadata import KIND_CODES
 from harness.torch_engine.models.attention import AttentionState
@@ -39,12 +41,12 @@ class DraftState:
     def __init__(self, config: ModelConfig, capacity: int, device: torch.device, depth: int) -> None:
         self.config = config
         self.max_depth = depth
-        heads = (config.kv_heads, config.head_dim)
+        heads, plain = (config.kv_heads, config.head_dim), ELEMENT_TYPES["f32"]
         self.rows = AttentionState(
-            k=torch.empty((capacity, *heads), device=device),
-            v=torch.empty((capacity, *heads), device=device),
-            raw=torch.empty((capacity, config.index_dim), device=device),
-            pooled=torch.empty((max(1, capacity // config.pool), config.index_dim), device=device),
+            k=Rows.empty(plain, (capacity, *heads), device),
+            v=Rows.empty(plain, (capacity, *heads), device),
+            raw=Rows.empty(plain, (capacity, config.index_dim), device),
+            pooled=Rows.empty(plain, (max(1, capacity // config.pool), config.index_dim), device),
         )
         self.selection = torch.zeros(config.top_blocks, dtype=torch.int64, device=device)
         self.carry = torch.zeros((1, config.d_model), device=device)
@@ -97,14 +99,15 @@ class DraftState:
         streams = {"k": (r.k, kv), "v": (r.v, kv), "index_raw": (r.raw, raw), "index_pooled": (r.pooled, pooled)}
         return [
             RowStream(
-                name=f"draft.{name}",
+                name=f"draft.{name}{stream.suffix}",
                 family="draft",
                 layer=HOST_LAYER,
-                element_type=element_type(tensor.dtype),
+                element_type=stream.element,
                 tensor=tensor,
-                rows=rows,
+                rows=count,
             )
-            for name, (tensor, rows) in streams.items()
+            for name, (rows, count) in streams.items()
+            for stream, tensor in rows.streams()
         ]
 
     # -- lengths -------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import torch
 
-from harness.torch_engine.buffers import SessionBuffers
+from harness.torch_engine.buffers import SessionBuffers, check_types
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.devices import device_facts, device_kind, open_device, synchronize
 from harness.torch_engine.errors import BudgetError, OptionError, UnsupportedError
@@ -79,6 +79,7 @@ class TorchEngine:
     def load(self) -> LoadedModel:
         """Make the model of the options, on the engine's device."""
         config = model_config(self.options.preset, self.options.arch, self.options.seed)
+        check_types(config, self.options)
         return load_model(config, self.device, self.options.max_seq_len)
 
     def open_session(self, **overrides: object) -> TorchSession:
@@ -123,10 +124,16 @@ class TorchEngine:
             "k_type": self.options.k_type,
             "v_type": self.options.v_type,
             "recurrent_type": self.options.recurrent_type,
+            **self._narrow_types(),
             "device": device_kind(self.device),
             "threads": self.options.threads,
             "max_seq_len": self.options.max_seq_len,
         }
+
+    def _narrow_types(self) -> dict[str, str]:
+        """Types of convolution windows and index rows; f32 ones, as they always were once, are left out."""
+        told = {"conv_type": self.options.conv_type, "index_type": self.options.index_type}
+        return {name: kind for name, kind in told.items() if kind != "f32"}
 
     def session_identity(self, options: SessionOptions) -> dict[str, str | int | bool]:
         """`state_identity` and the session's own choices; with a draft head, its weights too."""
@@ -153,6 +160,8 @@ class TorchEngine:
             "k_type": self.options.k_type,
             "v_type": self.options.v_type,
             "recurrent_type": self.options.recurrent_type,
+            "conv_type": self.options.conv_type,
+            "index_type": self.options.index_type,
             "chunk": self.options.chunk,
             "panel": config.panel,
             "max_seq_len": self.options.max_seq_len,

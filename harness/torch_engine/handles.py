@@ -11,7 +11,7 @@ from harness.torch_engine.snapshot import Snapshot
 IDENTITY_FREE = frozenset({"namespace", "max_seq_len"})
 """Identity fields in which the two sessions of a restore may differ: a fork may change its namespace, and whether
 there is room is checked by the lengths."""
-KV_MODE = frozenset({"k_type", "v_type", "recurrent_type"})
+KV_MODE = frozenset({"k_type", "v_type", "recurrent_type", "conv_type", "index_type"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -63,7 +63,7 @@ __all__ = [
 
 BLOCK = 1 << 19
 """Bytes copied and hashed in turn, so that the second reads what the first has just read."""
-ELEMENT_FIELDS = frozenset({"k_type", "v_type", "recurrent_type"})
+ELEMENT_FIELDS = frozenset({"k_type", "v_type", "recurrent_type", "conv_type", "index_type"})
 """Identity fields that name element types; a difference in them alone is `KvModeError`."""
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 from harness.torch_engine.chat import chat_format
 from harness.torch_engine.errors import OptionError, UnsupportedError
-from harness.torch_engine.kv.types import KV_TYPES, RECURRENT_TYPES, dtype_of
+from harness.torch_engine.kv.elements import CONV_TYPES, INDEX_TYPES, KV_TYPES, RECURRENT_TYPES, element
 from harness.torch_engine.models.config import TILE
 
 POISONS = ("none", "zero", "nan", "noise")
@@ -16,6 +16,14 @@ DRAFT_FORCES = ("", "reject", "accept", "partial")
 """Drafts are judged as they are; all are rejected; all are right; right ones are followed by a wrong one."""
 KEEPS = ("all", "turn", "head")
 """Captured are all cuts; or the one before the current turn, unless the restore covers it; or first the head."""
+TYPE_OPTIONS = {
+    "k_type": KV_TYPES,
+    "v_type": KV_TYPES,
+    "recurrent_type": RECURRENT_TYPES,
+    "conv_type": CONV_TYPES,
+    "index_type": INDEX_TYPES,
+}
+"""Options that name an element type, and what each may be. Whether a type fits a model's sizes is seen at open."""
 MAX_DRAFT_DEPTH = 8
 """Most tokens that a draft may hold."""
 
@@ -42,6 +50,10 @@ class EngineOptions:
     """Element type of V rows."""
     recurrent_type: str = "f32"
     """Element type of the recurrent state between calls."""
+    conv_type: str = "f32"
+    """Element type of convolution windows between calls."""
+    index_type: str = "f32"
+    """Element type of index rows, raw and pooled."""
     cache_bytes: int = 1 << 30
     """Byte budget of the session cache; 0 turns captures off."""
     cache_entries: int = 1024
@@ -63,9 +75,8 @@ class EngineOptions:
         Raises:
             OptionError: the first field that is wrong, with what was expected.
         """
-        dtype_of(self.k_type, KV_TYPES, what="k_type")
-        dtype_of(self.v_type, KV_TYPES, what="v_type")
-        dtype_of(self.recurrent_type, RECURRENT_TYPES, what="recurrent_type")
+        for what, allowed in TYPE_OPTIONS.items():
+            element(getattr(self, what), allowed, what=what)
         if self.poison not in POISONS:
             raise OptionError(f"poison: expected one of {POISONS}, found {self.poison!r}")
         if self.snapshots not in ("delta", "whole"):

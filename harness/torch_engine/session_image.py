@@ -214,5 +214,5 @@ class Imager:
             layer=spec.layer,
             element_type=spec.element_type,
             kind=spec.kind,
-            shape=tuple(part.tensor.shape),
+            shape=part.room,
         )

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from harness.torch_engine.errors import LayoutError, MissingError
-from harness.torch_engine.kv.types import element_type
+from harness.torch_engine.kv.types import STORED, elements_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -52,7 +52,12 @@ class FixedPart:
     @property
     def shape(self) -> tuple[int, ...]:
         """Dimensions in elements."""
-        return tuple(self.tensor.shape)
+        return elements_of(self.element_type, tuple(self.tensor.shape))
+
+    @property
+    def room(self) -> tuple[int, ...]:
+        """Dimensions in elements that there is memory for."""
+        return self.shape
 
     def valid(self) -> Tensor:
         """A live view of what counts: all of it."""
@@ -89,7 +94,12 @@ class RowStream:
     @property
     def shape(self) -> tuple[int, ...]:
         """Dimensions of the valid rows in elements."""
-        return (self.rows, *self.tensor.shape[1:])
+        return (self.rows, *self.room[1:])
+
+    @property
+    def room(self) -> tuple[int, ...]:
+        """Dimensions in elements that there is memory for."""
+        return elements_of(self.element_type, tuple(self.tensor.shape))
 
     def valid(self) -> Tensor:
         """A live view of the valid rows."""
@@ -151,10 +161,13 @@ def _check_part(part: Part) -> None:
     """The rules that hold for a part alone."""
     if part.family not in FAMILIES:
         raise LayoutError(f"{part.name}: expected a family of {FAMILIES}, found {part.family!r}")
-    if part.element_type != element_type(part.tensor.dtype):
-        raise LayoutError(
-            f"{part.name}: expected element type {element_type(part.tensor.dtype)}, found {part.element_type!r}"
-        )
+    kind = STORED.get(part.element_type)
+    if kind is None or kind.dtype != part.tensor.dtype:
+        fitting = [name for name, stored in STORED.items() if stored.dtype == part.tensor.dtype]
+        raise LayoutError(f"{part.name}: expected an element type of {fitting}, found {part.element_type!r}")
+    units = kind.size // kind.dtype.itemsize
+    if units > 1 and (not part.tensor.dim() or part.tensor.shape[-1] % units):
+        raise LayoutError(f"{part.name}: expected whole blocks of {units} bytes, found {tuple(part.tensor.shape)}")
     if not part.tensor.is_contiguous():
         raise LayoutError(f"{part.name}: expected a contiguous buffer, found {part.tensor.stride()}")
     if isinstance(part, RowStream) and part.tensor.dim() < 1:

@@ -13,6 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from harness.torch_engine.kv.elements import ELEMENT_TYPES
+from harness.torch_engine.kv.rows import Rows
 from harness.torch_engine.models.attention import AttentionState, SparseAttention
 from harness.torch_engine.models.config import ModelConfig, model_config
 from harness.torch_engine.models.decoder import panels, weight_specs
@@ -53,16 +55,21 @@ def attention(top_blocks: int = 4) -> tuple[SparseAttention, AttentionState]:
     """An attention layer, and buffers whose unused rows are NaN."""
     config = replace(TINY, top_blocks=top_blocks)
     shapes = ((LENGTH, 2, 32), (LENGTH, 2, 32), (LENGTH, 16), (LENGTH // 32, 16))
-    buffers = [torch.full(shape, float("nan")) for shape in shapes]
+    buffers = [Rows(ELEMENT_TYPES["f32"], [torch.full(shape, float("nan"))]) for shape in shapes]
     layer = SparseAttention(config, weights_of(TINY, 1), Rope(config, LENGTH, CPU))
     k, v, raw, pooled = buffers
     return layer, AttentionState(k=k, v=v, raw=raw, pooled=pooled)
 
 
+def plain() -> Rows:
+    """A ring of zeros."""
+    return Rows(ELEMENT_TYPES["f32"], [torch.zeros(128, 2, 32)])
+
+
 def sliding() -> tuple[SlidingAttention, SlidingState]:
     """A sliding-window layer of 128 tokens and its empty ring."""
     config = model_config("tiny", "sliding")
-    state = SlidingState(k=torch.zeros(128, 2, 32), v=torch.zeros(128, 2, 32))
+    state = SlidingState(k=plain(), v=plain())
     return SlidingAttention(config, weights_of(config, 0), Rope(config, LENGTH, CPU)), state
 
 
@@ -190,11 +197,11 @@ def test_rows_below_a_boundary_are_never_written_again() -> None:
     layer, state = attention()
     x = inputs(512)
     in_panels(layer, state, x[:200])
-    before = [t[:200].clone() for t in (state.k, state.v, state.raw)] + [state.pooled[:6].clone()]
+    before = [t[:200].float().clone() for t in (state.k, state.v, state.raw)] + [state.pooled[:6].float().clone()]
 
     in_panels(layer, state, x[200:], start=200)
 
-    after = [t[:200] for t in (state.k, state.v, state.raw)] + [state.pooled[:6]]
+    after = [t[:200].float() for t in (state.k, state.v, state.raw)] + [state.pooled[:6].float()]
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
 
@@ -205,9 +212,9 @@ def test_pooled_rows_are_means_of_complete_blocks_only() -> None:
     by_token(layer, state, inputs(30, seed=2), start=100)
 
     assert (state.kv_rows, state.raw_rows, state.pooled_rows) == (130, 130, 4)
-    means = state.raw[:128].view(4, 32, -1).mean(1)
-    assert close(state.pooled[:4], means)
-    assert torch.isnan(state.pooled[4:]).all()
+    means = state.raw[:128].float().view(4, 32, -1).mean(1)
+    assert close(state.pooled[:4].float(), means)
+    assert torch.isnan(state.pooled[4:].float()).all()
 
 
 @pytest.mark.parametrize("count", [1, 127, 128, 129, 255, 256, 300])
@@ -219,7 +226,7 @@ def test_the_ring_sees_exactly_the_last_window_of_tokens(count: int) -> None:
     prefilled, stepped = in_panels(layer, state, x), by_token(layer, other, x)
 
     assert close(prefilled, stepped)
-    assert close(state.k, other.k)
+    assert close(state.k.float(), other.k.float())
     assert state.seen == other.seen == count
 
 

@@ -490,7 +490,10 @@ def test_only_valid_rows_can_be_flipped(part: str) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"k_type": "q8_0"},
+        {"k_type": "q5_1"},
+        {"k_type": ""},
+        {"index_type": "q8_0"},
+        {"conv_type": "q8_0"},
         {"v_type": "f64"},
         {"recurrent_type": "f16"},
         {"chunk": 100},

@@ -19,7 +19,7 @@ from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.errors import MissingError
 from harness.torch_engine.handles import SavedSession
 from harness.torch_engine.keys import CacheKey, Tokens
-from harness.torch_engine.kv.types import KV_TYPES
+from harness.torch_engine.kv.elements import KV_TYPES
 from harness.torch_engine.metadata import decode_metadata
 from harness.torch_engine.options import ROUTES, EngineOptions
 from harness.torch_engine.sampling import Sampler

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.session_image import Imager
-from harness.torch_engine.snapshot import Snapshot, Snapshotter
+from harness.torch_engine.snapshot import Pair, Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout, bytes_view
 
 if TYPE_CHECKING:
@@ -101,3 +101,23 @@ class PlanRoundsLogits(Mutant):
         reason="beyond_tolerance",
     )
     session = _RoundsLogits
+
+
+class _ScalesDropped(Snapshotter):
+    def fixed_pairs(self, snapshot: Snapshot, layout: StateLayout) -> list[Pair]:
+        scales = {part.tensor.data_ptr() for part in layout.fixed if part.name.endswith("_scale")}
+        return [pair for pair in super().fixed_pairs(snapshot, layout) if pair[0].data_ptr() not in scales]
+
+    def gather(self, chain: Sequence[Snapshot], layout: StateLayout) -> None:
+        kept = [(r.tensor, r.tensor.clone()) for r in layout.rows if r.name.endswith("_scale")]
+        super().gather(chain, layout)
+        for live, before in kept:
+            live.copy_(before)
+
+
+class ScalesDropped(Mutant):
+    """A restore brings the codes of quantised rows and leaves whatever scales are there."""
+
+    mutant_id = "K10.scales-dropped"
+    stopped_by = Stop(scenario="H62", cell={"types": "f16_i8"}, check="again", part="kv", phase="restored")
+    snapshotter = _ScalesDropped

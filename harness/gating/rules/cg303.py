@@ -17,6 +17,7 @@ _BITS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("f32", "i32", "u32"), (4, 1)),
     **dict.fromkeys(("f16", "bf16", "i16", "u16"), (2, 1)),
     **dict.fromkeys(("u8", "i8", "bool", "f8_e4m3", "f8_e5m2"), (1, 1)),
+    "i4": (1, 2),
     "q8_0": (34, 32),
     "q8_1": (36, 32),
     "q5_0": (22, 32),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from harness.torch_engine.kv.rows import Rows
 from harness.torch_engine.models.config import TILE, ModelConfig
 from harness.torch_engine.models.layers import (
     NEG_INF,
@@ -35,14 +36,14 @@ from harness.torch_engine.models.selection import (
 class AttentionState:
     """Buffers of one layer, and how many rows of each are valid."""
 
-    k: Tensor
+    k: Rows
     """(capacity, kv_heads, head_dim), K element type."""
-    v: Tensor
+    v: Rows
     """(capacity, kv_heads, head_dim), V element type."""
-    raw: Tensor
-    """(capacity, index_dim) f32, one index key per token."""
-    pooled: Tensor
-    """(capacity // pool, index_dim) f32, one row per complete block."""
+    raw: Rows
+    """(capacity, index_dim), one index key per token."""
+    pooled: Rows
+    """(capacity // pool, index_dim), one row per complete block."""
     kv_rows: int = 0
     raw_rows: int = 0
     pooled_rows: int = 0
@@ -71,7 +72,7 @@ class SparseAttention:
         blocks = self._eligible(start // TILE * TILE, state)
         if blocks:
             picks = min(self.config.top_blocks, blocks)
-            chosen = pick_for_token(index_query, state.pooled[:blocks], picks)
+            chosen = pick_for_token(index_query, state.pooled[:blocks].float(), picks)
             k = torch.cat((self._blocks(state.k, chosen), k))
             v = torch.cat((self._blocks(state.v, chosen), v))
         out = attend(q[None].transpose(1, 2), k[None].transpose(1, 2), v[None].transpose(1, 2), None)
@@ -97,7 +98,7 @@ class SparseAttention:
         state.raw_rows += k.shape[0]
         done, total, pool = state.pooled_rows, state.raw_rows // self.config.pool, self.config.pool
         if total > done:
-            blocks = state.raw[done * pool : total * pool].view(total - done, pool, -1)
+            blocks = state.raw[done * pool : total * pool].float().view(total - done, pool, -1)
             state.pooled[done:total] = blocks.sum(1) * (1.0 / pool)
             state.pooled_rows = total
 
@@ -124,17 +125,14 @@ class SparseAttention:
         blocks = self._eligible(base + (tiles - 1) * TILE, state)
         if blocks == 0:
             return None, None
-        scores = score_tiles(leading, state.pooled[:blocks], base, TILE, pool, TILE)
+        scores = score_tiles(leading, state.pooled[:blocks].float(), base, TILE, pool, TILE)
         return pick_blocks(scores, min(self.config.top_blocks, blocks))
 
-    def _blocks(self, rows: Tensor, chosen: Tensor) -> Tensor:
+    def _blocks(self, rows: Rows, chosen: Tensor) -> Tensor:
         """Rows (chosen * pool, heads, d) of the chosen blocks in f32."""
-        pool = self.config.pool
-        whole = rows.shape[0] // pool * pool
-        blocks = rows[:whole].view(whole // pool, pool, *rows.shape[1:])
-        return blocks.index_select(0, chosen.flatten()).float().flatten(0, 1)
+        return rows.blocks(chosen.flatten(), self.config.pool)
 
-    def _keys(self, rows: Tensor, valid: int, base: int, tiles: int, chosen: Tensor | None) -> Tensor:
+    def _keys(self, rows: Rows, valid: int, base: int, tiles: int, chosen: Tensor | None) -> Tensor:
         """(tiles, kv_heads, keys, d) f32: chosen blocks, then the tile before, then the tile."""
         heads, width = rows.shape[1:]
         picks = 0 if chosen is None else chosen.shape[1] * self.config.pool
@@ -143,7 +141,7 @@ class SparseAttention:
             gathered = self._blocks(rows, chosen).view(tiles, picks, heads, width)
             keys[:, :, :picks] = gathered.transpose(1, 2)
         low = max(0, base - TILE)
-        fill_windows(keys[:, :, picks:], rows[low:valid], low - (base - TILE))
+        fill_windows(keys[:, :, picks:], rows[low:valid].float(), low - (base - TILE))
         return keys
 
     def _bias(self, start: int, tiles: int, picks: int, usable: Tensor | None) -> Tensor:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, silu, softplus
 
+from harness.torch_engine.kv.elements import ELEMENT_TYPES, ElementType
 from harness.torch_engine.models.config import TILE, ModelConfig
 from harness.torch_engine.models.layers import UnitNorm
 
@@ -25,11 +26,22 @@ class DeltaState:
     """Buffers of one layer; zero after a reset."""
 
     recurrent: Tensor
-    """(value_heads, Dk, Dv), the recurrent element type."""
+    """(value_heads, Dk, Dv) as its element type stores it, in one stream."""
     conv: Tensor
-    """(conv_dim, kernel - 1) f32, the last raw columns before the convolution, oldest first."""
+    """(conv_dim, kernel - 1), the last raw columns before the convolution, oldest first."""
+    element: ElementType = ELEMENT_TYPES["f32"]
+    """How the recurrent state is stored between calls; arithmetic on it is f32."""
     seen: int = 0
     """Tokens forwarded since the reset."""
+
+    def memory(self) -> Tensor:
+        """The recurrent state in f32; of an f32 one the live buffer."""
+        return self.element.decode((self.recurrent,))
+
+    def keep(self, memory: Tensor) -> None:
+        """Store the recurrent state."""
+        (stored,) = self.element.encode(memory)
+        self.recurrent.copy_(stored)
 
 
 class GatedDelta:
@@ -65,11 +77,11 @@ class GatedDelta:
     def step(self, x: Tensor, start: int, state: DeltaState) -> Tensor:  # noqa: ARG002 - same call for all layers
         """Forward one token x (1, d) by the recurrence and return (1, d)."""
         q, k, v, z, beta, g = self._inputs(x, state)
-        memory = state.recurrent.float() * torch.exp(g).view(-1, 1, 1)
+        memory = state.memory() * torch.exp(g).view(-1, 1, 1)
         key, query = k.transpose(0, 1), q.transpose(0, 1)  # (heads, 1, Dk)
         error = (v.transpose(0, 1) - torch.bmm(key, memory)) * beta.view(-1, 1, 1)
         memory = torch.baddbmm(memory, key.transpose(1, 2), error)
-        state.recurrent.copy_(memory)
+        state.keep(memory)
         return self._output(torch.bmm(query, memory).transpose(0, 1), z)
 
     def _inputs(self, x: Tensor, state: DeltaState) -> tuple[Tensor, ...]:
@@ -88,7 +100,7 @@ class GatedDelta:
     def _convolve(self, mixed: Tensor, state: DeltaState) -> Tensor:
         """Causal depthwise convolution of mixed (n, conv_dim); the state moves on by n columns."""
         count, taps = mixed.shape[0], self.config.conv_kernel
-        history = torch.cat((state.conv.T, mixed))
+        history = torch.cat((state.conv.T.float(), mixed))
         state.conv.copy_(history[count:].T)
         state.seen += count
         out = history[:count] * self.conv[0]
@@ -116,7 +128,7 @@ class GatedDelta:
         self, new: Tensor, from_state: Tensor, write: Tensor, keep: Tensor, state: DeltaState
     ) -> tuple[Tensor, Tensor]:
         """Walk the chunks in order; the state before each chunk, and each chunk's new values."""
-        memory = state.recurrent.float()
+        memory = state.memory()
         states, fresh = [], []
         for t in range(new.shape[0]):
             states.append(memory)
@@ -124,7 +136,7 @@ class GatedDelta:
             fresh.append(value)
             memory = torch.baddbmm(memory * keep[t], write[t], value)
         before = torch.stack(states)  # a copy: the first of them may be the live buffer itself
-        state.recurrent.copy_(memory)
+        state.keep(memory)
         return before, torch.stack(fresh)
 
     def _output(self, out: Tensor, z: Tensor) -> Tensor:

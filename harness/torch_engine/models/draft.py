@@ -59,7 +59,7 @@ class DraftAttention(SparseAttention):
         selection.fill_(UNCHOSEN)
         if blocks:
             picks = min(self.config.top_blocks, blocks)
-            selection[:picks] = pick_for_token(index_query, state.pooled[:blocks], picks)
+            selection[:picks] = pick_for_token(index_query, state.pooled[:blocks].float(), picks)
 
     def follow(self, x: Tensor, start: int, state: AttentionState, selection: Tensor) -> Tensor:
         """Append one token x (1, d) and return (1, d), attending to the tile's chosen blocks."""

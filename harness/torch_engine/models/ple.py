@@ -74,7 +74,7 @@ class PerLayerEmbedding:
     def _convolve(self, raw: Tensor, state: PleState) -> Tensor:
         """Causal depthwise convolution of raw (n, channels); the state moves on by n columns."""
         count, kernel = raw.shape[0], self.config.conv_kernel
-        history = torch.cat((state.conv.T, raw))
+        history = torch.cat((state.conv.T.float(), raw))
         state.conv.copy_(history[count:].T)
         state.seen += count
         out = history[:count] * self.taps[0]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from harness.torch_engine.kv.rows import Rows
 from harness.torch_engine.models.config import TILE, ModelConfig
 from harness.torch_engine.models.layers import (
     NEG_INF,
@@ -28,9 +29,9 @@ from harness.torch_engine.models.layers import (
 class SlidingState:
     """Ring buffers of one layer; slots never written are zero."""
 
-    k: Tensor
+    k: Rows
     """(window, kv_heads, head_dim), K element type."""
-    v: Tensor
+    v: Rows
     """(window, kv_heads, head_dim), V element type."""
     seen: int = 0
     """Tokens appended since the reset; the ring holds the last ``min(seen, window)``."""
@@ -52,8 +53,8 @@ class SlidingAttention:
 
     def prefill(self, x: Tensor, start: int, state: SlidingState) -> Tensor:
         """Append x (n, d) at ``start`` and return (n, d); a start inside a tile ends with it."""
-        q, k, v = self._project(x, start)
-        k, v = k.to(state.k.dtype), v.to(state.v.dtype)
+        q, *projected = self._project(x, start)
+        k, v = (ring.encoded(values) for ring, values in zip((state.k, state.v), projected, strict=True))
         tiles = -(-x.shape[0] // TILE)
         keys, values = (self._windows(r, n, start, tiles) for r, n in ((state.k, k), (state.v, v)))
         out = attend(tile_queries(q, tiles), keys, values, self._bias(start, tiles))
@@ -63,9 +64,9 @@ class SlidingAttention:
     def step(self, x: Tensor, start: int, state: SlidingState) -> Tensor:
         """Append one token x (1, d) and return (1, d)."""
         q, k, v = self._project(x, start)
-        self.append(k, v, state)
+        self.append(state.k.encoded(k), state.v.encoded(v), state)
         count = min(state.seen, self.config.window)
-        keys, values = state.k[None, :count].float(), state.v[None, :count].float()
+        keys, values = state.k[:count].float()[None], state.v[:count].float()[None]
         out = attend(q[None].transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2), None)
         return out.view(1, -1) @ self.w_out
 
@@ -78,24 +79,25 @@ class SlidingAttention:
         v = v.reshape(count, c.kv_heads, c.head_dim)
         return qk[:, : c.q_heads], qk[:, c.q_heads :], v
 
-    def append(self, k: Tensor, v: Tensor, state: SlidingState) -> None:
+    def append(self, k: Rows, v: Rows, state: SlidingState) -> None:
         """Put the last ``window`` of the new rows into their slots."""
         window = self.config.window
-        count = min(k.shape[0], window)
-        at = (state.seen + k.shape[0] - count) % window
+        count = min(len(k), window)
+        at = (state.seen + len(k) - count) % window
         first = min(count, window - at)
-        for ring, rows in ((state.k, k[-count:]), (state.v, v[-count:])):
-            ring[at : at + first] = rows[:first]
-            ring[: count - first] = rows[first:]
-        state.seen += k.shape[0]
+        for ring, rows in ((state.k, k[len(k) - count :]), (state.v, v[len(v) - count :])):
+            ring.put(slice(at, at + first), rows[:first])
+            ring.put(slice(0, count - first), rows[first:])
+        state.seen += len(k)
 
-    def _windows(self, ring: Tensor, new: Tensor, start: int, tiles: int) -> Tensor:
+    def _windows(self, ring: Rows, new: Rows, start: int, tiles: int) -> Tensor:
         """(tiles, kv_heads, window + TILE, d) f32: each tile's keys, oldest first."""
         window, heads, width = ring.shape
         at = start % window
-        held = torch.cat((ring[at:], ring[:at], new)) if start >= window else torch.cat((ring[:start], new))
+        parts = (ring[at:], ring[:at], new) if start >= window else (ring[:start], new)
+        held = torch.cat([part.float() for part in parts])
         keys = torch.empty((tiles, heads, window + TILE, width), dtype=torch.float32, device=ring.device)
-        oldest = start + new.shape[0] - held.shape[0]
+        oldest = start + len(new) - held.shape[0]
         fill_windows(keys, held, oldest - (start // TILE * TILE - window))
         return keys
 
