@@ -235,8 +235,14 @@ def file_evidence(bench: Bench, plan: Plan, evidence: Path, certificates: Path) 
     return Finished(plan=plan, evidence=evidence, body=body, paths=paths, draft=reason)
 
 
-def file_observed(path: Path, certificates: Path, drafts: Path) -> tuple[Sequence[Path], str]:
+def file_observed(path: Path, certificates: Path, drafts: Path, now: str = "") -> tuple[Sequence[Path], str]:
     """File what a run or a campaign wrote: as a certificate where it may be one, else as a draft.
+
+    Args:
+        path: The file of observations.
+        certificates: Folder of certificates.
+        drafts: Folder of drafts.
+        now: Time of a ledger event; the end of the run, if not given.
 
     Returns:
         What was written, and why it is a draft; empty: it is a certificate.
@@ -249,7 +255,7 @@ def file_observed(path: Path, certificates: Path, drafts: Path) -> tuple[Sequenc
 
     data = read_bytes(path)
     reason = why_draft(data, certificates)
-    return (draft(data, drafts, reason) if reason else issue(data, certificates)), reason
+    return (draft(data, drafts, reason) if reason else issue(data, certificates, now)), reason
 
 
 def judge(path: Path) -> tuple[Evidence | CampaignRecords, dict[str, object]]:

@@ -15,15 +15,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from harness.certifying.events import time_after
 from harness.certifying.ledger import regenerate, require_sound, supersede_event, write_event, write_once
-from harness.certifying.store import ATTRIBUTES, Store, certificate_path, event_path, evidence_path, read_store
+from harness.certifying.store import (
+    ATTRIBUTES,
+    Store,
+    certificate_path,
+    event_path,
+    evidence_path,
+    read_store,
+    record_path,
+)
 from harness.deriving.bodies import body_of
 from harness.deriving.changes import not_run_again, same_place
 from harness.deriving.fields import text_at, value_at
+from harness.deriving.foreign import FOREIGN, text_of
 from harness.deriving.ids import certificate_id
 from harness.deriving.judge import plan_of
 from harness.deriving.status import derive_status
@@ -89,7 +98,17 @@ def issue(data: bytes, folder: Path, now: str = "") -> list[Path]:
     created = now or text_at(certificate.body, "run", "finished")
     events = _events(store, certificate, created)
     require_sound(store, [certificate], events)
-    return _write(folder, data, certificate, events)
+    return _write(
+        folder, {**_records(evidence), evidence_path(hashlib.sha256(data).hexdigest()): data}, certificate, events
+    )
+
+
+def _records(observed: _Observed) -> Mapping[PurePosixPath, bytes]:
+    """Return the published record that an import holds, under its digest."""
+    if not isinstance(observed, CampaignRecords) or observed.name != FOREIGN:
+        return {}
+    text = text_of(observed)
+    return {record_path(hashlib.sha256(text).hexdigest()): text}
 
 
 def draft(data: bytes, folder: Path, why: str = "") -> list[Path]:
@@ -208,14 +227,16 @@ def _made(body: Mapping[str, object]) -> str:
     return text_at(body, "run", "created")
 
 
-def _write(folder: Path, data: bytes, certificate: Certificate, events: Sequence[Event]) -> list[Path]:
-    before = {path for path in _named(folder, data, certificate, events) if path.exists()}
+def _write(
+    folder: Path, evidence: Mapping[PurePosixPath, bytes], certificate: Certificate, events: Sequence[Event]
+) -> list[Path]:
+    before = {path for path in _named(folder, evidence, certificate, events) if path.exists()}
     folder.mkdir(parents=True, exist_ok=True)
     attributes = folder / ATTRIBUTES
     if not attributes.exists():
         files.write_new(attributes, _NO_TEXT)
     # 1. evidence, 2. certificate, 3. event
-    written = [write_once(folder / evidence_path(hashlib.sha256(data).hexdigest()), data)]
+    written = [write_once(folder / name, data) for name, data in evidence.items()]
     path = folder / certificate_path(certificate)
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
@@ -228,6 +249,8 @@ def _write(folder: Path, data: bytes, certificate: Certificate, events: Sequence
     return fresh + [one for one in generated if one not in fresh]
 
 
-def _named(folder: Path, data: bytes, certificate: Certificate, events: Sequence[Event]) -> Sequence[Path]:
-    names = [evidence_path(hashlib.sha256(data).hexdigest()), certificate_path(certificate)]
+def _named(
+    folder: Path, evidence: Mapping[PurePosixPath, bytes], certificate: Certificate, events: Sequence[Event]
+) -> Sequence[Path]:
+    names = [*evidence, certificate_path(certificate)]
     return [folder / name for name in (*names, *(event_path(event) for event in events))]

@@ -6,6 +6,7 @@
     <campaign>/<engine>-<model>/<hw_class>/<date>-<id12>.json   certificates of campaigns
     <...>/<...>/<hw_class>/README.md                            generated
     evidence/<sha256>.jsonl                                     what certificates rest on
+    evidence/<sha256>.json                                      published records, byte for byte
     ledger/<year>/<event id>.json                               append-only
 
 A file is believed only under the name that follows from its content.
@@ -122,6 +123,11 @@ def certificate_path(certificate: Certificate) -> PurePosixPath:
 def evidence_path(sha256: str) -> PurePosixPath:
     """Return where an evidence file lies below its folder."""
     return PurePosixPath(EVIDENCE) / f"{sha256}.jsonl"
+
+
+def record_path(sha256: str) -> PurePosixPath:
+    """Return where the bytes of a published record lie below a certificates folder: beside their evidence."""
+    return PurePosixPath(EVIDENCE) / f"{sha256}.json"
 
 
 def event_path(event: Event) -> PurePosixPath:

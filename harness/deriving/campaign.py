@@ -12,6 +12,7 @@ from typing import Final
 
 from harness.deriving.campaign_body import KIND, SCHEMA, common, common_limits
 from harness.deriving.faults import FAULTS, derive_faults
+from harness.deriving.foreign import FOREIGN, derive_foreign
 from harness.deriving.kill import KILL, derive_kill
 from harness.deriving.matrix import MATRIX, derive_matrix
 from harness.deriving.selfcheck import FUZZ, SELFTEST, derive_fuzz, derive_selftest
@@ -26,6 +27,7 @@ Derive = Callable[[CampaignRecords, str], dict[str, object]]
 
 CAMPAIGNS: Final[Mapping[str, Derive]] = {
     FAULTS: derive_faults,
+    FOREIGN: derive_foreign,
     FUZZ: derive_fuzz,
     KILL: derive_kill,
     MATRIX: derive_matrix,

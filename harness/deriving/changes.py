@@ -66,8 +66,16 @@ def differs(old: Body, new: Body) -> tuple[str, ...]:
 
 def dropped_cells(old: Body, new: Body) -> tuple[str, ...]:
     """Return the cells that the earlier record has and the later one does not, in the order of the earlier."""
+    if is_foreign(old):
+        there = {row.get("name") for row in mappings_at(new, "results")}
+        return tuple(str(row.get("name")) for row in mappings_at(old, "results") if row.get("name") not in there)
     kept = {cell.get("id") for cell in mappings_at(new, "cells")}
     return tuple(str(cell.get("id")) for cell in mappings_at(old, "cells") if cell.get("id") not in kept)
+
+
+def is_foreign(body: Body) -> bool:
+    """Tell whether a record was published by others: nobody here can run its cells again, so they are only listed."""
+    return body.get("kind") == "foreign"
 
 
 def cells_run(body: Body) -> int:
@@ -90,6 +98,8 @@ def not_run_again(old: Body, new: Body) -> tuple[str, ...]:
     """
     if not is_stop(old):
         return ()
+    if is_foreign(old):
+        return ()
     if "results" in old:
         return _not_done_again(old, new)
     cells = mappings_at(old, "cells")
@@ -102,7 +112,7 @@ def not_run_again(old: Body, new: Body) -> tuple[str, ...]:
 def covers(stop: Body, new: Body) -> bool:
     """Tell whether a record of the same place can take the place of a stop: later, with all that failed."""
     later = text_at(new, "run", "created") >= text_at(stop, "run", "created")
-    fewer = is_stop(stop) and cells_run(new) < cells_run(stop)
+    fewer = is_stop(stop) and not is_foreign(stop) and cells_run(new) < cells_run(stop)
     return later and not fewer and not not_run_again(stop, new)
 
 

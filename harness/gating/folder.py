@@ -35,6 +35,8 @@ class Kind(StrEnum):
 
     CERTIFICATE = "certificate"
     EVIDENCE = "evidence"
+    RECORD = "record"
+    """What others published, byte for byte, beside the evidence of its import."""
     EVENT = "event"
     README = "readme"
     """Generated; rendered by a forge exactly where the next reader lands."""
@@ -242,6 +244,8 @@ def classify(path: str) -> Kind:
         signed = classify(path[: -len(".sig")])
         return Kind.SIGNATURE if signed in (Kind.CERTIFICATE, Kind.EVENT) else Kind.OTHER
     if steps[0] == "evidence":
+        if len(steps) == 2 and _is_digest(name, ".json"):
+            return Kind.RECORD
         return Kind.EVIDENCE if len(steps) == 2 and _is_digest(name, ".jsonl") else Kind.OTHER
     if steps[0] == "ledger":
         return Kind.EVENT if len(steps) == 3 and _is_year(steps[1]) and _is_digest(name, ".json") else Kind.OTHER

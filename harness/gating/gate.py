@@ -349,6 +349,7 @@ def _facts(subject: Subject) -> CertificateFacts:
         machine=body["environment"]["machine"],
         state=subject.state,
         overall=body["decision"]["overall"],
+        record=body["record"]["sha256"] if body["kind"] == "foreign" else "",
     )
 
 

@@ -14,6 +14,7 @@ KINDS: Final[Mapping[str, Sequence[str]]] = {
     "qualification": ("CG302", "CG303", "CG304", "CG305", "CG306", "CG307", "CG308", "CG309", "CG603", "CG701"),
     "campaign": ("CG310", "CG311"),
     "harness": ("CG312",),
+    "foreign": ("CG313",),
 }
 """Kind to the rules that ask about its own members: cells, axes and checks; counts of planted faults."""
 

@@ -31,12 +31,25 @@ class CertificateFacts(NamedTuple):
     state: str
     """What the ledger says of it."""
     overall: str
+    record: str = ""
+    """Digest of the published record that it is about; only of kind ``foreign``."""
 
 
 class Known(Sequence[CertificateFacts]):
     """Facts of the certificates of one folder, in the order in which they were read."""
 
-    __slots__ = ("_created", "_evidence", "_ids", "_machines", "_paths", "_places", "_runs", "_shared", "_words")
+    __slots__ = (
+        "_created",
+        "_evidence",
+        "_ids",
+        "_machines",
+        "_paths",
+        "_places",
+        "_records",
+        "_runs",
+        "_shared",
+        "_words",
+    )
 
     def __init__(self) -> None:
         self._paths: list[str] = []
@@ -45,9 +58,12 @@ class Known(Sequence[CertificateFacts]):
         self._words: list[tuple[str, str, str]] = []
         self._places: dict[tuple[str, str, str], int] = {}
         self._shared = array("L")
+        self._records: dict[int, str] = {}
 
     def append(self, one: CertificateFacts) -> None:
         """Keep the facts of one more; its digests fit the schema of a certificate."""
+        if one.record:
+            self._records[len(self._paths)] = one.record
         self._paths.append(one.path)
         self._ids += bytes.fromhex(one.id)
         self._evidence += bytes.fromhex(one.evidence)
@@ -84,6 +100,7 @@ class Known(Sequence[CertificateFacts]):
             machine=self._machines[digest].hex(),
             state=state,
             overall=overall,
+            record=self._records.get(place, ""),
         )
 
     def of_id(self, certificate: str) -> CertificateFacts | None:

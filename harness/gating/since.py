@@ -20,7 +20,7 @@ from harness.gating.freshness import steps_of
 if TYPE_CHECKING:
     from harness.wire.gitobjects import Gone, Repository
 
-KEPT: Final = (Kind.CERTIFICATE, Kind.EVENT, Kind.EVIDENCE, Kind.SIGNATURE)
+KEPT: Final = (Kind.CERTIFICATE, Kind.EVENT, Kind.EVIDENCE, Kind.RECORD, Kind.SIGNATURE)
 """Kinds of files that are only ever added."""
 
 

@@ -71,6 +71,8 @@ class Policy:
     """Rules that may be waived; None: any that can be."""
     waiver_days: int = 0
     """Longest waiver; 0: no bound."""
+    foreign: bool = False
+    """Whether records that others published may satisfy a claim or a level."""
     levels: Mapping[str, Level] = field(default_factory=dict)
     promotions: Sequence[Promotion] = ()
 

@@ -15,6 +15,7 @@ from harness.reporting import selfchecks
 from harness.reporting.campaign_counts import KILL, SOAK, told_with
 from harness.reporting.campaign_matrix import matrix
 from harness.reporting.claimable import headline_limit, is_mutant, subject
+from harness.reporting.foreign import FOREIGN, foreign
 from harness.reporting.reading import integer, items, mapping, text, texts
 from harness.reporting.reasons import reason_sentence
 from harness.reporting.told import Told
@@ -44,7 +45,7 @@ _WAYS: Final = (
 
 def is_campaign(body: Mapping[str, object]) -> bool:
     """Tell whether a body is one of a campaign."""
-    return text(body, "kind") in (CAMPAIGN, HARNESS)
+    return text(body, "kind") in (CAMPAIGN, HARNESS, FOREIGN)
 
 
 def told(certificate: Certificate) -> Told:
@@ -226,6 +227,7 @@ def _sum(body: Mapping[str, object], column: str) -> int:
 
 _CAMPAIGNS: Final[Mapping[str, Callable[[Certificate], Told]]] = {
     "faults": _faults,
+    FOREIGN: foreign,
     "fuzz": selfchecks.fuzz,
     "selftest": selfchecks.selftest,
     "matrix": matrix,

@@ -21,8 +21,12 @@ SCHEMA: Final = "campaign.v1"
 MAX_BYTES: Final = 8 * 1024 * 1024
 _OF_EVIDENCE: Final = frozenset({"parts", "trust", "end"})
 _OF_SELFCHECK: Final = frozenset({"control", "round", "crasher", "asked"})
+_OF_FOREIGN: Final = frozenset({"text"})
 _SELFCHECK: Final = "selfcheck.v1"
 """Schema of what the harness asks about itself, without an engine."""
+_FOREIGN: Final = "foreign.v1"
+"""Schema of records that others published."""
+_HEADERS: Final = {"statecert/selfcheck/v1": _SELFCHECK, "statecert/foreign/v1": _FOREIGN}
 
 
 class CampaignWriter:
@@ -118,13 +122,15 @@ def check_record(record: Mapping[str, object], where: str) -> None:
     """
     kind, schema = record.get("type"), record.get("schema")
     name = "evidence.v1" if kind in _OF_EVIDENCE else SCHEMA
-    if kind in _OF_SELFCHECK or (kind == "header" and schema == "statecert/selfcheck/v1"):
-        name = _SELFCHECK
+    if kind == "header":
+        name = _HEADERS.get(str(schema), name)
+    elif kind in _OF_SELFCHECK or kind in _OF_FOREIGN:
+        name = _SELFCHECK if kind in _OF_SELFCHECK else _FOREIGN
     schemas.validate(record, name, where)
 
 
 def _schema_of(body: Mapping[str, object]) -> str:
-    return _SELFCHECK if body.get("schema") == "statecert/selfcheck/v1" else SCHEMA
+    return _HEADERS.get(str(body.get("schema")), SCHEMA)
 
 
 def write_summary(path: Path, body: Mapping[str, object]) -> None:
@@ -146,6 +152,6 @@ def read_summary(data: bytes, where: str) -> Mapping[str, object]:
     """
     body = strict.loads(data, where=where, form="rendered")
     schemas.validate(body, _schema_of(body) if isinstance(body, dict) else SCHEMA, where)
-    if not isinstance(body, dict) or body.get("kind") not in ("campaign", "harness"):
+    if not isinstance(body, dict) or body.get("kind") not in ("campaign", "harness", "foreign"):
         raise InvalidDocumentError("found no summary of a campaign", where=where)
     return body

@@ -41,6 +41,7 @@ def parse_policy(text: bytes, source: str) -> Policy:
         max_age_days=fields.get("max_age_days", 0),
         waivers=tuple(waivers["rules"]) if "rules" in waivers else None,
         waiver_days=waivers.get("max_days", 0),
+        foreign=fields.get("foreign", "refused") == "accepted",
         levels={
             name: Level(certificates=tuple(one.get("certificates", ())), axes=tuple(one.get("axes", ())))
             for name, one in fields.get("levels", {}).items()

@@ -22,7 +22,13 @@ def check(facts: FolderFacts) -> Problems:
         return
     current = [one for one in facts.certificates if one.state == "current"]
     for claim in policy.claims:
-        found = [one for one in current if fits(claim.claim, one.claim_key)]
+        named = [one for one in current if fits(claim.claim, one.claim_key)]
+        found = [one for one in named if policy.foreign or not one.record]
+        for one in named:
+            if one not in found:
+                yield Problem(
+                    one.path, f"was published by others and measured by nobody here; not what {claim.claim} asks"
+                )
         if not found:
             yield Problem("", f"has no current certificate of {claim.claim}, which the policy requires")
         yield from _claim(facts, claim, found)
@@ -50,7 +56,13 @@ RULE = Rule(
     text="Every claim that the policy requires has a current certificate, and it passed with the cells that are named.",
     pain="What is promised was never run on this device, or stopped, and the gate is green since nobody had asked.",
     hint="run the scenario there; or take the claim out of the policy, in a change of its own",
-    failing=("required_claim_missing", "required_claim_stops", "required_cell_missing", "required_grade_not_met"),
+    failing=(
+        "required_claim_foreign",
+        "required_claim_missing",
+        "required_claim_stops",
+        "required_cell_missing",
+        "required_grade_not_met",
+    ),
     passing="valid_policy",
     exit_code=ExitCode.FINDINGS,
     option="--policy",

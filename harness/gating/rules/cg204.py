@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from harness.gating.folder import READABLE, Kind
+import hashlib
+
+from harness.errors import InvalidDocumentError
+from harness.gating.folder import READABLE, Kind, read
 from harness.gating.rule import Document, FolderFacts, Problem, Problems, Rule
 
 
@@ -28,6 +31,27 @@ def check_folder(facts: FolderFacts) -> Problems:
     for entry in facts.folder.of(Kind.EVIDENCE):
         if entry.name.removesuffix(".jsonl") not in wanted:
             yield Problem(entry.path, "belongs to no certificate that could be read")
+    yield from _records(facts)
+
+
+def _records(facts: FolderFacts) -> Problems:
+    """Every published record lies there as it was published, and belongs to a certificate."""
+    wanted = {one.record: one.path for one in facts.certificates if one.record}
+    for digest, path in wanted.items():
+        entry = facts.folder.find(f"evidence/{digest}.json")
+        if entry is None or entry.form not in READABLE:
+            yield Problem(path, f"is about evidence/{digest}.json, which is not there")
+    for entry in facts.folder.of(Kind.RECORD):
+        if entry.name.removesuffix(".json") not in wanted:
+            yield Problem(entry.path, "belongs to no certificate that could be read")
+            continue
+        try:
+            found = hashlib.sha256(read(entry)).hexdigest()
+        except InvalidDocumentError as refused:
+            yield Problem(entry.path, refused.message)
+            continue
+        if found != entry.name.removesuffix(".json"):
+            yield Problem(entry.path, f"holds bytes with the digest {found}")
 
 
 RULE = Rule(
@@ -43,6 +67,9 @@ RULE = Rule(
         "evidence_exchanged",
         "orphan_evidence",
         "campaign_line_dropped",
+        "foreign_record_missing",
+        "foreign_record_edited",
+        "foreign_record_of_nothing",
     ),
     document=check_document,
     folder=check_folder,

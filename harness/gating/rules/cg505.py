@@ -26,7 +26,7 @@ def contested(certificates: Sequence[CertificateFacts]) -> Mapping[str, Sequence
 
 
 def _speaks(one: CertificateFacts) -> bool:
-    return one.state == "current" and one.overall in ("pass", "stop")
+    return one.state == "current" and not one.record and one.overall in ("pass", "stop")
 
 
 def check(facts: FolderFacts) -> Problems:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from harness.model.campaign import CampaignRecords
 
 _ENGINES: Final = "harness.engines"
+_FOREIGN: Final = "foreign"
+"""Kind and group of records that others published: nobody here ran an engine."""
 _UNFIT: Final = "its evidence is of a mutant or of changed files"
 
 
@@ -22,7 +24,7 @@ def check(subject: Subject) -> Problems:
         yield Problem("/body/run/partial", "was a partial run; that is a draft")
     if target["tree"] == "dirty":
         yield Problem("/body/subject/tree", "was made from changed files; that is a draft")
-    if target["engine"]["group"] != _ENGINES:
+    if target["engine"]["group"] != (_FOREIGN if subject.body["kind"] == _FOREIGN else _ENGINES):
         yield Problem("/body/subject/engine/group", "is a mutant; its evidence is never certified")
     if subject.campaign is not None:
         yield from _campaign(subject.campaign)
@@ -33,7 +35,7 @@ def check(subject: Subject) -> Problems:
 def _campaign(found: CampaignRecords) -> Problems:
     """A campaign that was broken off has no end record, and could not be read."""
     group, tree = value_at(found.header, "target", "group"), value_at(found.header, "source", "tree")
-    if group != _ENGINES or tree == "dirty":
+    if group != (_FOREIGN if found.name == _FOREIGN else _ENGINES) or tree == "dirty":
         yield Problem("/body/run/evidence", _UNFIT)
 
 

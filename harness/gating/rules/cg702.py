@@ -46,7 +46,9 @@ def _bodies(facts: FolderFacts, row: Promotion, name: str) -> Iterator[tuple[Cer
     for one in facts.certificates:
         first, middle, device = one.claim_key.split("/")
         fits = first == name and middle.split("-")[0] == row.engine and fnmatchcase(device, row.device)
-        if one.state == "current" and fits:
+        policy = facts.asked.policy
+        own = not one.record or (policy is not None and policy.foreign)
+        if one.state == "current" and fits and own:
             body = facts.body(one.id)
             if body.get("kind") != "qualification" or _own_cells(body, row) or _of_types(body, row):
                 yield one, body
@@ -86,7 +88,13 @@ RULE = Rule(
     text="Whatever the policy's promotion table offers rests on current, uncontested passes of what its level needs.",
     pain="A pair of element types ships as the default on a device on which it was never shown, or stopped.",
     hint="run what is missing on that device; or promote the row to a lower level, in a change of its own",
-    failing=("promoted_without_certificate", "promoted_stop", "promoted_axis_not_evaluated", "promoted_contested"),
+    failing=(
+        "promoted_foreign",
+        "promoted_without_certificate",
+        "promoted_stop",
+        "promoted_axis_not_evaluated",
+        "promoted_contested",
+    ),
     passing="valid_policy",
     exit_code=ExitCode.FINDINGS,
     option="--policy",
