@@ -84,16 +84,17 @@ def rows_of(body: Mapping[str, object]) -> list[list[str]]:
             text(row, "name"),
             text(row, "recorded").replace("_", " "),
             text(row, "judged"),
-            ", ".join(
-                text(check, "reason").replace("_", " ")
-                for check in items(row, "checks")
-                if text(check, "reason", default="")
-            ),
+            ", ".join(_reasons(row)),
             number(integer(row, "count")),
             _recomputed(row),
         ]
         for row in items(body, "results")
     ]
+
+
+def _reasons(row: object) -> list[str]:
+    said = [text(check, "reason", default="") for check in items(row, "checks")]
+    return [reason.replace("_", " ") for reason in said if reason]
 
 
 def _recomputed(row: object) -> str:

@@ -10,6 +10,7 @@ from tests.gating import (  # noqa: F401 - each registers its own
     derived_fixtures,
     events_fixtures,
     files_fixtures,
+    foreign_fixtures,
     form_fixtures,
     fresh_fixtures,
     hostile_fixtures,

@@ -19,7 +19,7 @@ from harness.model.certificate import GateReport
 from harness.wire import schemas
 from tests.fakes.campaign import flown
 from tests.fakes.selfcheck import self_tested
-from tests.gating import campaign_fixtures
+from tests.gating import campaign_fixtures, foreign_fixtures
 from tests.gating.all_fixtures import ASKED, FIXTURES, VALID, Fixture
 from tests.gating.fixtures import a_failing_run, good_body, valid
 
@@ -138,6 +138,7 @@ def test_every_kind_of_certificate_has_its_own_rules_and_the_table_shows_them() 
 def test_every_rule_that_a_kind_has_runs_on_its_certificates(tmp_path: Path) -> None:
     campaign_fixtures.valid_campaign(tmp_path)
     issue(self_tested().data(), tmp_path)
+    issue(foreign_fixtures.a_record().data(), tmp_path)
     asked: dict[str, set[str]] = {}
 
     def noting(rule: Rule) -> Rule:

@@ -146,8 +146,9 @@ def _of_samples(case: Case) -> Iterator[Finding]:
         margin = min(abs(one.native_ttft - one.other_ttft) for one in case.samples)
         yield _finding("verdict_flipped", case, runs=len(case.samples), margin_ns=margin)
     native = [one.native_ttft for one in case.samples]
-    if native and min(native):
-        moved = (max(native) - min(native)) * _PPM // min(native)
+    least = min(native, default=0)
+    if least:
+        moved = (max(native) - least) * _PPM // least
         if moved > CONTROL_PPM:
             yield _finding("control_moved", case, moved_ppm=moved)
 
