@@ -19,6 +19,7 @@ ELSEWHERE = {
     "faults": "tests/faults",
     **dict.fromkeys(("soak", "kill", "matrix"), "tests/campaigns"),
     "fuzz": "tests/fuzz",
+    "import": "tests/foreign",
     "selftest": "tests/selftest",
     "new": "tests/commands_new",
     "mutants": "tests/mutants",

@@ -319,3 +319,20 @@ def test_a_report_shows_both_verdicts_and_claims_nothing() -> None:
     assert not said.claims
     assert "measured by nobody here" in said.sentence
     assert any("f16/f16" in row for section in said.sections if section.sheet for row in section.sheet.rows)
+
+
+def test_what_was_told_otherwise_than_the_record_says_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(published.written(published.one_pair()))
+    assert main(["import", str(path), "--engine", "someones", "--model", "Other/Model", "--out", str(tmp_path)]) == 2
+    assert "Some/Model-1B" in capsys.readouterr().err
+
+
+def test_a_record_that_names_a_path_of_somebody_is_refused(tmp_path: Path) -> None:
+    record = published.one_pair()
+    record["notes"] = ["It lay in " + "/" + "home/somebody/cache.bin"]
+    path = tmp_path / "a.json"
+    path.write_bytes(published.written(record))
+    assert main(["import", str(path), "--engine", "someones", "--out", str(tmp_path / "runs")]) == 2
