@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from harness.gating import foreigncounts
 from harness.gating.rule import Problem, Problems, Rule, Subject
 
 
@@ -11,6 +10,8 @@ def check(subject: Subject) -> Problems:
     if subject.body["campaign"] != "foreign":
         yield Problem("/body/campaign", f"is {subject.body['campaign']}; nothing is known of it")
         return
+    from harness.gating import foreigncounts
+
     yield from foreigncounts.in_body(subject.body)
     if subject.campaign is not None:
         yield from foreigncounts.in_records(subject.body, subject.campaign.records)
