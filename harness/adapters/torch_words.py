@@ -32,10 +32,14 @@ CODES: Final = {
 }
 """Code of the engine's error tree to the seam's word; a code that is not here is an engine error."""
 LOGITS_TYPE: Final = "f32"
+_PLAIN: Final = frozenset({torch.float32, torch.int32, torch.int64, torch.uint8})
+"""Types whose tensors numpy shows as they are."""
 
 
 def host_bytes(tensor: torch.Tensor) -> Buffer:
     """Return the bytes of a contiguous tensor: a view where it lies on the host, one copy where it does not."""
+    if tensor.dtype in _PLAIN and tensor.device.type == "cpu":
+        return tensor.numpy().data
     flat = bytes_view(tensor)
     if flat.device.type != "cpu":
         flat = flat.cpu()

@@ -86,11 +86,17 @@ class Stream:
             last = mark
         return last.length, last
 
-    def ends_like(self, place: int, size: int) -> bool:
-        """Tell whether the last few bytes that both have are equal: a cheap sign that all are."""
-        end = min(self.size, size)
-        start = max(self._starts[bisect_right(self._starts, end - 1) - 1], end - _TAIL)
-        return self._holds(place, start, end)
+    def ends_like(self, view: memoryview) -> bool:
+        """Tell whether the last few bytes that both have are equal: a cheap sign that all are.
+
+        They are copied and compared by the interpreter, since a call that lets go of its lock for so little waits for
+        the other threads of a look.
+        """
+        end = min(self.size, view.nbytes)
+        index = bisect_right(self._starts, end - 1) - 1
+        first = self._starts[index]
+        start = max(first, end - _TAIL)
+        return bytes(view[start:end]) == bytes(self._pieces[index][start - first : end - first])
 
     def _holds(self, place: int, start: int, end: int) -> bool:
         """Tell whether a buffer has the bytes of this stream between two places that lie in one piece."""
@@ -164,7 +170,9 @@ class RowMemory:
         """
         base, parent = START, None
         place, size = address_of(view), view.nbytes
-        for stream in sorted(self._streams.get(name, []), key=lambda known: not known.ends_like(place, size)):
+        known = self._streams.get(name, [])
+        likely = known if len(known) <= 1 else sorted(known, key=lambda stream: not stream.ends_like(view))
+        for stream in likely:
             length, mark = stream.match(place, size)
             if length == view.nbytes:
                 return Found(_known(stream, mark, view.nbytes), stream, mark, stream)

@@ -11,17 +11,15 @@ import mmap
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from harness.digest.parts import part_digest
 from harness.engines.rowmemory import Found, RowMemory, Stream
 from harness.errors import ProtocolError, StorageError
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
 
 _SMALL: Final = 64 * 1024
 """Below this a part is hashed and kept whole: comparing would cost as much."""
@@ -57,6 +55,7 @@ class Spool:
     def __init__(self, folder: Path, budget: SpoolBudget) -> None:
         self._folder = folder
         self._memory_left = budget.memory
+        self._memory_half = budget.memory // 2
         self._disk_left = budget.disk
         self._files = 0
         self._places: dict[str, tuple[Stream, int]] = {}
@@ -72,7 +71,8 @@ class Spool:
 
         Args:
             parts: In table order.
-            keep: Whether their bytes are to be kept.
+            keep: Whether their bytes are to be kept. New rows of others are kept too while memory is plenty, so that
+                the next look at them compares instead of hashing.
             threads: How many threads compare and hash row streams.
 
         Raises:
@@ -86,9 +86,11 @@ class Spool:
         for part in parts:
             found = looked.get(part.name)
             digests.append(found.mark.digest if found is not None else part_digest(part.view))
-            if keep:
-                here = self._keep_rows(part, found) if found else self.keep(digests[-1], part.view, name=part.name)
-                kept &= here
+            if found is not None:
+                here = self._keep_rows(part, found)
+                kept &= here or not keep
+            elif keep:
+                kept &= self.keep(digests[-1], part.view, name=part.name)
         return digests, kept
 
     def keep(self, sha256: str, view: memoryview, *, name: str = "a part", beyond_budget: bool = False) -> bool:
@@ -133,14 +135,25 @@ class Spool:
             self._pool.shutdown()
 
     def _looked(self, parts: Sequence[Part], threads: int, *, keep: bool) -> Sequence[Found]:
-        copied = self._copied if keep else None
-        if threads <= 1 or len(parts) <= 1:
-            return [self._rows.look(part.name, part.view, copied) for part in parts]
-        if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor
+        copied = self._copied if keep else self._copied_if_plenty
 
+        def look(part: Part) -> Found:
+            return self._rows.look(part.name, part.view, copied)
+
+        shares = _shares([part.view.nbytes for part in parts], threads)
+        if len(shares) <= 1:
+            return [look(part) for part in parts]
+        if self._pool is None:
             self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="hash")
-        return list(self._pool.map(lambda part: self._rows.look(part.name, part.view, copied), parts))
+        others = [self._pool.submit(lambda share: [look(parts[at]) for at in share], share) for share in shares[1:]]
+        try:
+            own = [look(parts[at]) for at in shares[0]]
+        finally:
+            wait(others)  # no thread reads a part any more when this look ends, badly too
+        found = dict(zip(shares[0], own, strict=True))
+        for share, other in zip(shares[1:], others, strict=True):
+            found.update(zip(share, other.result(), strict=True))
+        return [found[at] for at in range(len(parts))]
 
     def _keep_rows(self, part: Part, found: Found) -> bool:
         if found.kept < part.view.nbytes and found.piece is None:
@@ -148,6 +161,12 @@ class Spool:
         stream = self._rows.keep(part.name, found)
         self._places.setdefault(found.mark.digest, (stream, part.view.nbytes))
         return True
+
+    def _copied_if_plenty(self, view: memoryview) -> memoryview | None:
+        """Return a copy in memory while half of the budget stays for references; None: it would not."""
+        with self._counting:
+            plenty = view.nbytes <= self._memory_left - self._memory_half
+        return self._copied(view) if plenty else None
 
     def _copied(self, view: memoryview) -> memoryview | None:
         """Return a copy in memory, else in a file; None: neither budget has room."""
@@ -172,6 +191,20 @@ class Spool:
         path.write_bytes(view)
         with path.open("rb") as file:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _shares(sizes: Sequence[int], threads: int) -> list[list[int]]:
+    """Divide work by size, the largest first, each to whoever has least; places in ``sizes``, none of the shares empty.
+
+    Every thread gets its whole share at once: handing out one part after another costs a change of threads each time.
+    """
+    loads = [0] * max(1, min(threads, len(sizes)))
+    shares: list[list[int]] = [[] for _ in loads]
+    for at in sorted(range(len(sizes)), key=lambda place: -sizes[place]):
+        least = loads.index(min(loads))
+        loads[least] += sizes[at]
+        shares[least].append(at)
+    return [share for share in shares if share]
 
 
 def remove(folder: Path) -> None:

@@ -88,6 +88,36 @@ def test_a_later_write_to_live_memory_does_not_reach_the_spool(spool: Spool) -> 
     assert _look(spool, data, keep=False)[0] == hashlib.sha256(data).hexdigest()
 
 
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("at", [0, 50_001, LARGE - 1])
+def test_an_old_row_that_is_changed_between_two_looks_is_seen(spool: Spool, keep: bool, threads: int, at: int) -> None:
+    parts = {name: _bytes(seed, LARGE + 50 * ROW * seed) for seed, name in enumerate(("k", "v", "raw"))}
+
+    def looked() -> list[str]:
+        return list(spool.hashed([Part(n, memoryview(d), rows=True) for n, d in parts.items()], keep=keep)[0])
+
+    before = looked()
+    parts["v"][at] ^= 128
+    after = list(
+        spool.hashed([Part(n, memoryview(d), rows=True) for n, d in parts.items()], keep=keep, threads=threads)[0]
+    )
+
+    assert after == [hashlib.sha256(data).hexdigest() for data in parts.values()]
+    assert [left == right for left, right in zip(before, after, strict=True)] == [True, False, True]
+
+
+def test_rows_that_need_not_be_kept_are_remembered_while_half_of_the_memory_stays_free(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool", SpoolBudget(memory=3 * LARGE, disk=LARGE))
+
+    for seed in range(3):
+        _look(spool, _bytes(seed), keep=False)
+
+    assert [hashlib.sha256(_bytes(seed)).hexdigest() in spool for seed in range(3)] == [True, False, False]
+    assert _look(spool, _bytes(3), keep=True)[1]
+    assert not (tmp_path / "spool").exists()
+
+
 def test_small_and_empty_parts_are_kept_as_they_are(spool: Spool) -> None:
     parts = [Part("a", memoryview(b""), rows=True), Part("b", memoryview(b"abc"), rows=False)]
 

@@ -62,12 +62,12 @@ def _turns(base: float, half: int, length: int, device: torch.device) -> tuple[T
     """Cosines and sines (length, 1, 2 half): one row per position, for all heads and models; only read."""
     inverse = base ** (-np.arange(half, dtype=np.float64) / half)
     angles = np.arange(length, dtype=np.float64)[:, None] * inverse[None, :]
-    cos, sin = np.cos(angles), np.sin(angles)
-    return _to(np.concatenate((cos, cos), 1), device), _to(np.concatenate((-sin, sin), 1), device)
+    cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    return _to(cos, cos, device), _to(-sin, sin, device)
 
 
-def _to(values: npt.NDArray[np.float64], device: torch.device) -> Tensor:
-    return torch.from_numpy(values.astype(np.float32)[:, None, :].copy()).to(device)
+def _to(left: npt.NDArray[np.float32], right: npt.NDArray[np.float32], device: torch.device) -> Tensor:
+    return torch.from_numpy(np.concatenate((left, right), 1)[:, None, :]).to(device)
 
 
 def scale_queries(config: ModelConfig, w_in: Tensor) -> Tensor:
