@@ -138,7 +138,8 @@ class TorchAdapterEngine:
     def open_session(self, options: Options) -> TorchAdapterSession:
         """Open a session; see :class:`harness.torch_engine.options.SessionOptions`.
 
-        ``placement: other`` opens it on the next device of the same kind. ``preset``, ``weights_seed``, ``k_type``,
+        ``placement: other`` opens it on the next device of the same kind, ``beside`` on a second engine of the same
+        device, with buffers of its own. ``preset``, ``weights_seed``, ``k_type``,
         ``v_type``, ``recurrent_type`` and ``max_seq_len`` open it on another model, of the same name or another, or
         with other buffers; it shares the snapshot store and the handles, as sessions of one server do.
 
@@ -249,16 +250,19 @@ class TorchAdapterEngine:
         return self._handles[name]
 
     def _placed(self, placement: str) -> str:
-        """Return the device of a placement: ``other`` is the next one of the engine's kind.
+        """Return the device of a placement: ``other`` is the next one of the engine's kind, ``beside`` its own.
 
         Raises:
             RefusedError: There is no such placement, or no other device.
         """
+        if placement == "beside":
+            return self._engine.options.device
         kind, own = self._engine.device.type, self._engine.device.index or 0
         count = sum(name.startswith(f"{kind}:") and not absent for name, absent in torch_devices())
         if placement != "other" or count < _TWO:
             raise RefusedError(
-                RefusalCode.UNSUPPORTED, f"no placement {placement!r}; known is other, with two devices of a kind"
+                RefusalCode.UNSUPPORTED,
+                f"no placement {placement!r}; known are beside, and other with two devices of a kind",
             )
         return f"{kind}:{(own + 1) % count}"
 

@@ -1,0 +1,188 @@
+"""K12: a copy overtakes a kernel or is not awaited, a captured graph keeps an old argument, a small kernel is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from harness.adapters.mutants.base import Mutant, Stop
+from harness.torch_engine.engine import TorchEngine
+from harness.torch_engine.handles import SessionHandle
+from harness.torch_engine.models.decoder import Decoder
+from harness.torch_engine.options import SessionOptions
+from harness.torch_engine.session import TorchSession
+from harness.torch_engine.snapshot import Snapshot, Snapshotter
+from harness.torch_engine.state import StateLayout
+
+
+class _Tracking(TorchSession):
+    taken: ClassVar[dict[int, TorchSession]] = {}
+    """Which session the handle of an id was taken of."""
+
+    def snapshot(self) -> SessionHandle:
+        handle = super().snapshot()
+        self.taken[id(handle)] = self
+        return handle
+
+    def elsewhere(self, handle: SessionHandle) -> bool:
+        """Whether a handle comes from a session of another engine."""
+        source = self.taken.get(id(handle))
+        return source is not None and source.engine is not self.engine
+
+
+class _CopiesNothing(_Tracking):
+    def restore(self, handle: SessionHandle) -> None:
+        kept = [part.tensor.clone() for part in self.layout("prefix").fixed] if self.elsewhere(handle) else []
+        super().restore(handle)
+        for part, old in zip(self.layout("prefix").fixed, kept, strict=False):
+            part.tensor.copy_(old)
+
+
+class PeerCopyOfNothing(Mutant):
+    """Between two places the copy of what is overwritten in place copies nothing and reports success."""
+
+    mutant_id = "K12.peer-copy-of-nothing"
+    stopped_by = Stop(scenario="A26", cell={"route": "ar"}, check="handle-came", part="recurrent", phase="seen")
+    session = _CopiesNothing
+
+
+class _NotAwaited(TorchSession):
+    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
+        super().__init__(engine, options)
+        self._queued: list[tuple[Tensor, Tensor]] = []
+
+    def restore(self, handle: SessionHandle) -> None:
+        old = [part.tensor.clone() for part in self.layout("prefix").fixed]
+        super().restore(handle)
+        parts = self.layout("prefix").fixed
+        self._queued = [(part.tensor, part.tensor.clone()) for part in parts]
+        for part, before in zip(parts, old, strict=True):
+            part.tensor.copy_(before)
+
+    def forward(self, tokens: npt.NDArray[np.int32], *, last: bool) -> None:
+        self._arrive()
+        super().forward(tokens, last=last)
+
+    def settle(self) -> None:
+        self._arrive()
+        super().settle()
+
+    def _arrive(self) -> None:
+        for to, source in self._queued:
+            to.copy_(source)
+        self._queued = []
+
+
+class CopyNotAwaited(Mutant):
+    """A restore returns while its copies are under way; they are there when the next token is forwarded."""
+
+    mutant_id = "K12.copy-not-awaited"
+    stopped_by = Stop(scenario="A26", cell={"route": "ar"}, check="handle-came", part="recurrent", phase="seen")
+    session = _NotAwaited
+
+
+class _SharesMemory(_Tracking):
+    def restore(self, handle: SessionHandle) -> None:
+        super().restore(handle)
+        if self.elsewhere(handle):
+            self._buffers = self.taken[id(handle)].buffers
+
+
+class PlacesShareMemory(Mutant):
+    """A session that came from another place works in that place's memory, which looks right until it goes on."""
+
+    mutant_id = "K12.places-share-memory"
+    stopped_by = Stop(scenario="A26", cell={"route": "ar"}, check="source-still", phase="seen", part="meta")
+    session = _SharesMemory
+
+
+class _Overtaken(Snapshotter):
+    def capture(self, layout: StateLayout, meta: bytes, starts: Sequence[int]) -> Snapshot:
+        made = super().capture(layout, meta, starts)
+        for stream, (_, stored) in zip(layout.rows, self.row_pairs(made, layout), strict=False):
+            if stream.name.endswith(".v"):
+                stored[-1:].zero_()
+        return made
+
+
+class CaptureOvertakes(Mutant):
+    """A capture copies the last row of values before the kernel that writes it is done."""
+
+    mutant_id = "K12.capture-overtakes"
+    stopped_by = Stop(
+        scenario="B01", cell={"arch": "hybrid", "route": "ar"}, check="again", part="kv", phase="restored"
+    )
+    snapshotter = _Overtaken
+
+
+class _Replayed(Decoder):
+    """A captured step: it runs with the position that it was captured at."""
+
+    def __init__(self, own: Decoder, position: int) -> None:
+        self.__dict__.update(own.__dict__)
+        self._captured = position
+
+    def step(self, token: int, position: int, states: list[Any]) -> Tensor:
+        return super().step(token, min(position, self._captured), states)
+
+
+class _ReplaysGraph(TorchSession):
+    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
+        super().__init__(engine, options)
+        self._captured: int | None = None
+        self._restored = False
+
+    def restore(self, handle: SessionHandle) -> None:
+        super().restore(handle)
+        self._restored = True
+
+    def settle(self) -> None:
+        if not self.owed:
+            return
+        own = self.decoder
+        if self._captured is None:
+            self._captured = self.position
+        elif self._restored:
+            self.decoder = _Replayed(own, self._captured)
+        try:
+            super().settle()
+        finally:
+            self.decoder = own
+
+
+class GraphKeepsPosition(Mutant):
+    """After a restore the step is replayed as it was captured, with the position of that time."""
+
+    mutant_id = "K12.graph-keeps-position"
+    stopped_by = Stop(scenario="A03", cell={"arch": "attention"}, check="goes-on", part="logits", phase="end")
+    session = _ReplaysGraph
+
+
+class _OneRow(TorchSession):
+    def __init__(self, engine: TorchEngine, options: SessionOptions) -> None:
+        super().__init__(engine, options)
+        self._hit = False
+
+    def finish_restore(self, meta: bytes) -> None:
+        super().finish_restore(meta)
+        self._hit = True
+
+    def forward(self, tokens: npt.NDArray[np.int32], *, last: bool) -> None:
+        super().forward(tokens, last=last)
+        if self._hit and len(tokens) == 1 and last:
+            with torch.inference_mode():
+                self.buffers.logits.mul_(1 + 2.0**-12)
+        self._hit = False
+
+
+class OneRowKernel(Mutant):
+    """Where one token is left after a hit, the kernel of one row gives logits that are a little off."""
+
+    mutant_id = "K12.one-row-kernel"
+    stopped_by = Stop(scenario="A27", cell={"left": "1"}, check="again", part="logits", phase="prefilled")
+    session = _OneRow
