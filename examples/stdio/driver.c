@@ -15,7 +15,13 @@
 
 enum { VOCAB = 16, SESSIONS = 64, HANDLES = 256, HEAD = 32, FIXED = 16 + 4 * VOCAB };
 struct state { uint64_t position; uint32_t *k; uint32_t recurrent[4]; uint32_t logits[VOCAB]; uint64_t pending; };
-struct session { int used; struct state state; uint32_t *prompt; uint64_t start, end; };
+struct session {
+    int used, busy;                      /* busy: a call is in progress */
+    const char *asked, *answered;        /* what is asked in the middle of it, and the word it was refused with */
+    struct state state;
+    uint32_t *prompt;
+    uint64_t start, end;
+};
 
 static struct session sessions[SESSIONS];
 static struct state handles[HANDLES];
@@ -205,29 +211,65 @@ static void take_prompt(struct session *s, uint64_t start) {
     begun(s, start, 0);
 }
 
+static void in_session(const char *op, struct session *s);
+
+/* Between two tokens of a call: ask for what `meanwhile` was told to ask for, once. */
+static void in_between(struct session *s) {
+    const char *op = s->asked;
+    if (!op) return;
+    s->asked = NULL;
+    s->busy = 1;
+    in_session(op, s);
+    s->busy = 0;
+    s->answered = refusal ? refusal : "";
+    refusal = NULL;
+}
+
 static void prefill(struct session *s) {
+    int quiet = s->asked != NULL;
     uint64_t upto = number("upto", 0), from = s->state.position;
     if (from < s->start || from >= s->end || upto <= from || upto > s->end || (upto % chunk && upto != s->end)) { refusal = "state"; return; }
-    while (s->state.position < upto) forward(&s->state, s->prompt[s->state.position - s->start]);
+    while (s->state.position < upto) {
+        forward(&s->state, s->prompt[s->state.position - s->start]);
+        in_between(s);
+    }
     if (upto == s->end) finish(&s->state);
-    ANSWER("\"forwarded\":%" PRIu64, upto - from);
+    if (!quiet) ANSWER("\"forwarded\":%" PRIu64, upto - from);
 }
 
 static void decode(struct session *s) {
+    int quiet = s->asked != NULL;
     uint64_t count = number("count", 0);
     if (strstr(line, "\"sampler.")) { refusal = "unsupported"; return; }
     if (!s->state.pending) { refusal = "state"; return; }
     if (s->state.position + count > max_seq_len) { refusal = "capacity"; return; }
-    printf("{\"id\":%" PRIu64 ",\"ok\":{\"tokens\":[", start_of());
+    if (!quiet) printf("{\"id\":%" PRIu64 ",\"ok\":{\"tokens\":[", start_of());
     for (uint64_t i = 0; i < count; i++) {
         uint32_t best = 0;
         for (uint32_t token = 1; token < VOCAB; token++) if (s->state.logits[token] > s->state.logits[best]) best = token;
-        printf("%s%" PRIu32, i ? "," : "", best);
+        if (!quiet) printf("%s%" PRIu32, i ? "," : "", best);
         forward(&s->state, best);
+        in_between(s);
         finish(&s->state);
     }
     s->start = s->end = s->state.position;
-    puts("]}}");
+    if (!quiet) puts("]}}");
+}
+
+/* Go on as prefill or decode would, and after the first token ask the session for something else. */
+static void meanwhile(struct session *s) {
+    static const char *known[][2] = {{"snapshot", "snapshot"}, {"restore", "restore"}, {"export", "export_image"},
+                                     {"begin", "begin"}, {"extend", "extend"}, {"decode", "decode"}, {"reset", "reset"}};
+    char ask[32];
+    text("ask", ask, sizeof ask);
+    s->asked = s->answered = NULL;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) if (!strcmp(ask, known[i][0])) s->asked = known[i][1];
+    if (!s->asked) { refusal = "unsupported"; return; }
+    if (number("upto", 0)) prefill(s);
+    else decode(s);
+    s->asked = NULL;
+    if (!refusal && !s->answered) refusal = "state";  /* nothing was in progress */
+    if (!refusal) ANSWER("\"code\":\"%s\"", s->answered);
 }
 
 static struct state *handle_of(void) {
@@ -269,7 +311,7 @@ static void hello(void) {
     out_file = open(text("out", name, sizeof name), O_RDWR);
     if (in_file < 0 || out_file < 0) { perror("hello"); exit(3); }
     ANSWER("\"protocol\":\"statecert-stdio\",\"version\":1,\"capabilities\":[\"parts\",\"logits\",\"boundaries\","
-           "\"snapshot\",\"extend\",\"image\",\"corrupt\"],\"devices\":[{\"name\":\"cpu\",\"absent\":\"\"}]");
+           "\"snapshot\",\"extend\",\"image\",\"corrupt\",\"meanwhile\"],\"devices\":[{\"name\":\"cpu\",\"absent\":\"\"}]");
 }
 
 static void open_session(void) {
@@ -292,10 +334,12 @@ static void let_go(struct session *s) {
 
 static void in_session(const char *op, struct session *s) {
     char part[64];
+    if (s->busy) { refusal = "state"; return; }
     if (!strcmp(op, "begin")) take_prompt(s, 0);
     else if (!strcmp(op, "extend")) take_prompt(s, s->state.position);
     else if (!strcmp(op, "prefill")) prefill(s);
     else if (!strcmp(op, "decode")) decode(s);
+    else if (!strcmp(op, "meanwhile")) meanwhile(s);
     else if (!strcmp(op, "position")) ANSWER("\"position\":%" PRIu64, s->state.position);
     else if (!strcmp(op, "logits")) {
         put(s->state.logits, 0, sizeof s->state.logits);

@@ -56,6 +56,9 @@ struct Session {
     tokens: Vec<u32>,
     start: usize,
     caching: bool,
+    busy: bool,                      // a call is in progress
+    asked: &'static str,             // what is asked in the middle of it; empty: nothing
+    answered: Option<&'static str>,  // the word it was refused with; empty: it was not
     pending: BTreeMap<String, State>,
 }
 
@@ -141,7 +144,7 @@ impl Engine {
                 self.input = File::open(request.text("in")).ok();
                 self.output = OpenOptions::new().read(true).write(true).open(request.text("out")).ok();
                 Ok("\"protocol\":\"statecert-stdio\",\"version\":1,\"capabilities\":[\"parts\",\"logits\",\"boundaries\",\"prefix_cache\",\
-                    \"snapshot\",\"extend\",\"store\",\"evict\",\"corrupt\"],\"devices\":[{\"name\":\"cpu\",\"absent\":\"\"}]".into())
+                    \"snapshot\",\"extend\",\"store\",\"evict\",\"corrupt\",\"meanwhile\"],\"devices\":[{\"name\":\"cpu\",\"absent\":\"\"}]".into())
             }
             "open" => {
                 let known = ["device", "preset", "chunk", "max_seq_len", "cache_entries"];
@@ -211,7 +214,20 @@ impl Engine {
         }
     }
 
+    /// Between two tokens of a call: ask for what `meanwhile` was told to ask for, once.
+    fn in_between(&mut self, request: &Request, session: &mut Session) {
+        let op = std::mem::take(&mut session.asked);
+        if !op.is_empty() {
+            session.busy = true;
+            session.answered = Some(self.in_session(op, request, session).err().unwrap_or(""));
+            session.busy = false;
+        }
+    }
+
     fn in_session(&mut self, op: &str, request: &Request, session: &mut Session) -> Answer {
+        if session.busy {
+            return Err("state");
+        }
         match op {
             "begin" | "extend" => {
                 let start = if op == "extend" { session.state.rows.len() } else { 0 };
@@ -247,6 +263,7 @@ impl Engine {
                 }
                 for at in from..upto {
                     session.state.forward(session.tokens[at - session.start]);
+                    self.in_between(request, session);
                     if session.caching && (at + 1) % self.chunk == 0 && at + 1 < end {
                         let key = self.key(&session.tokens[..=at]);
                         let fits = self.held() + session.state.bytes() <= self.budget && self.store.len() < self.entries;
@@ -281,10 +298,22 @@ impl Engine {
                     let logits = session.state.logits.ok_or("state")?;
                     let best = (0..VOCAB).max_by_key(|token| (logits[*token], VOCAB - token)).unwrap_or(0) as u32;
                     session.state.forward(best);
+                    self.in_between(request, session);
                     session.state.finish();
                     tokens.push(best);
                 }
                 Ok(format!("\"tokens\":{tokens:?}"))
+            }
+            "meanwhile" => {
+                // goes on as prefill or decode would, and after the first token asks the session for something else
+                let known = ["snapshot", "restore", "export", "begin", "extend", "decode", "reset"];
+                session.asked = known.into_iter().find(|ask| *ask == request.text("ask")).ok_or("unsupported")?;
+                session.answered = None;
+                let call = if request.size("upto") > 0 { "prefill" } else { "decode" };
+                let ended = self.in_session(call, request, session);
+                session.asked = "";
+                ended?;
+                Ok(format!("\"code\":\"{}\"", session.answered.ok_or("state")?))
             }
             "position" => Ok(format!("\"position\":{}", session.state.rows.len())),
             "logits" => {

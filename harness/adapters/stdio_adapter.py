@@ -238,6 +238,19 @@ class StdioSession:
         """End the turn between two calls."""
         self._ask("cancel")
 
+    def meanwhile(self, ask: str, *, upto: int, count: int, handle: str) -> str:
+        """Go on, and in the middle of it ask for something else; the refusal's word, empty where there was none."""
+        told = self._ask("meanwhile", {"ask": ask, "upto": upto, "count": count, "handle": handle})
+        return str(told["code"])
+
+    def record(self) -> None:
+        """Keep what a rollback needs."""
+        self._ask("record")
+
+    def rollback(self, count: int) -> None:
+        """Take the last tokens back."""
+        self._ask("rollback", {"count": count})
+
     def corrupt(self, part: str, byte: int, mask: int) -> None:
         """Flip bits of a live part."""
         self._ask("corrupt", {"part": part, "byte": byte, "mask": mask})

@@ -125,8 +125,6 @@ class _Question:
         check = self._check
         if check.kind in (CheckKind.EXACT, CheckKind.NEAR, CheckKind.UNCHANGED, CheckKind.SEEN):
             self._comparison()
-        if check.kind is CheckKind.NEAR:
-            self._require_limits()
         if check.kind is CheckKind.CACHED:
             self._step("at", check.at, lambda step: step.kind in TURNS, "a run, resume or extend step")
         if check.kind in _OF_STORES:
@@ -176,6 +174,8 @@ class _Question:
         candidate = self._step("candidate", check.candidate, need, allowed)
         reference = self._step("reference", check.reference, need, allowed)
         self._require_two()
+        if check.kind is CheckKind.NEAR:
+            self._require_limits()
         role = next(arm.role for arm in self._cell.arms if check.candidate and arm.id == check.candidate.arm)
         if check.kind in (CheckKind.EXACT, CheckKind.NEAR) and role is ArmRole.CONTROL:
             self._node.fail("found a candidate in a control arm; a control is judged by seen")

@@ -49,6 +49,11 @@ BAD = [
     ("export_touches", "undisturbed", "export_image() changed part layer1.recurrent"),
     ("takes_any_image", "refusals", "an image that is none was not refused"),
     ("cancels_nothing", "capabilities", "decoding after cancel() was not refused"),
+    ("answers_while_busy", "capabilities", "in the middle of a prefill was not refused"),
+    ("busy_is_missing", "capabilities", "in the middle of a prefill was refused as 'missing'"),
+    ("loses_when_asked", "capabilities", "after a prefill in which snapshot was asked for"),
+    ("takes_too_few_back", "capabilities", "after rollback(3) part"),
+    ("takes_back_too_many", "capabilities", "taking back more than there is"),
 ]
 
 
@@ -69,7 +74,7 @@ def failed(findings: Sequence[Finding]) -> dict[str, str]:
     return {one.obligation: one.reason for one in findings if one.outcome is Outcome.FAIL}
 
 
-@pytest.mark.parametrize("adapter", ["starter", "portable"])
+@pytest.mark.parametrize("adapter", ["starter", "portable", "busy"])
 def test_the_starter_meets_every_obligation(adapter: str, tmp_path: Path) -> None:
     findings = conformed(tmp_path, adapter)
 

@@ -85,6 +85,8 @@ def test_the_driver_in_rust_meets_every_obligation(tmp_path: Path) -> None:
         ("memcpy(s->state.recurrent, image + HEAD, 16);", "", "complete"),
         ('refusal = "format";\n    else {', ";\n    else {", "refusals"),
         ("s->pending = 1;", "s->pending = 1; s->k[0] += 1;", "rows"),
+        ('s->answered = refusal ? refusal : "";', 's->answered = "";', "capabilities"),
+        ("    s->busy = 0;\n", "    s->busy = 0; s->state.recurrent[0] ^= 1;\n", "capabilities"),
     ],
 )
 def test_a_driver_with_one_line_wrong_is_seen(was: str, becomes: str, obligation: str, tmp_path: Path) -> None:

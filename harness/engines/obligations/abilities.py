@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from harness.engines.client import Look
+from harness.engines.client import Look, RemoteSession
 from harness.engines.conformance import (
     CHUNK,
     LONG,
     MORE,
     Kit,
     UnmetError,
+    first_difference,
 )
 from harness.engines.obligations.common import COME_AND_GO, refused, require, run
 from harness.errors import RefusedError
@@ -206,6 +207,67 @@ def _cancel_works(kit: Kit) -> None:
         require(list(again.tokens) == list(life.tokens), "after cancel() the next prompt gives other tokens")
 
 
+_ASKS: Final = ("snapshot", "restore", "export", "begin", "extend", "decode", "reset")
+"""What may be asked in the middle of a call; a saved session is there to be restored."""
+_NEEDED: Final = {
+    "snapshot": Capability.SNAPSHOT,
+    "restore": Capability.SNAPSHOT,
+    "export": Capability.IMAGE,
+    "extend": Capability.EXTEND,
+}
+
+
+def _meanwhile_works(kit: Kit) -> None:
+    """Everything is refused in the middle of a prefill and of a decode, and the call ends as if nobody had asked."""
+    asks = [ask for ask in _ASKS if ask not in _NEEDED or kit.can(_NEEDED[ask])]
+    with kit.engine() as engine:
+        quiet, busy, other = (engine.open_session({}) for _ in range(3))
+        kit.live(other, MORE)
+        handle = other.snapshot().value if kit.can(Capability.SNAPSHOT) else ""
+        plain = kit.live(quiet)
+        for ask in asks:
+            ends = busy.begin(LONG, cache=False).value.schedule
+            for end in ends:
+                _ask_in_between(busy, ask, upto=end, handle=handle)
+            _same(plain.looks["prefilled"], busy.look(spool=False), f"a prefill in which {ask} was asked for")
+            _ask_in_between(busy, ask, count=len(plain.tokens), handle=handle)
+            _same(plain.looks["decoded"], busy.look(spool=False), f"a decode in which {ask} was asked for")
+        refused(
+            "an unknown ask",
+            RefusalCode.UNSUPPORTED,
+            lambda: busy.meanwhile("sing", upto=0, count=1, handle=""),
+        )
+
+
+def _ask_in_between(session: RemoteSession, ask: str, *, upto: int = 0, count: int = 0, handle: str = "") -> None:
+    code = session.meanwhile(ask, upto=upto, count=count, handle=handle if ask == "restore" else "")
+    during = "a prefill" if upto else "a decode"
+    word = f"was refused as {code!r}" if code else "was not refused"
+    require(code == RefusalCode.STATE, f"{ask} in the middle of {during} {word}; the word for it is 'state'")
+
+
+def _same(one: Look, other: Look, after: str) -> None:
+    found = first_difference(one, other)
+    require(not found, f"after {after} {found} differs from a call that nobody disturbed")
+
+
+def _rollback_works(kit: Kit) -> None:
+    with kit.session() as session:
+        for end in session.begin(LONG, cache=False).value.schedule:
+            session.prefill(end)
+        before = session.look(spool=False)
+        session.record()
+        refused("taking back more than there is", RefusalCode.STATE, lambda: session.rollback(len(LONG) + 1))
+        _same(before, session.look(spool=False), "record()")
+        session.decode(3, {})
+        session.rollback(3)
+        after = session.look(spool=False)
+        require(after.position == before.position, f"rollback(3) leaves position {after.position}")
+        left = {row.name for row in before.rows if row.family in COME_AND_GO or row.family == Family.META}
+        changed = [name for name in _changed(before, after) if name not in left]
+        require(not changed, f"after rollback(3) part {changed[:1]} is not as it was before the three tokens")
+
+
 _ABILITIES: Final[Mapping[Capability, Callable[[Kit], None]]] = {
     Capability.PARTS: _parts_work,
     Capability.LOGITS: _logits_work,
@@ -220,4 +282,6 @@ _ABILITIES: Final[Mapping[Capability, Callable[[Kit], None]]] = {
     Capability.SESSION_OPTIONS: _options_work,
     Capability.IMAGE: _image_works,
     Capability.CANCEL: _cancel_works,
+    Capability.MEANWHILE: _meanwhile_works,
+    Capability.ROLLBACK: _rollback_works,
 }

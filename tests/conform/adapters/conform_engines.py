@@ -6,7 +6,7 @@ import itertools
 import os
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -374,3 +374,116 @@ class CancelsNothing(Portable):
     class Session(Portable.Session):
         def cancel(self) -> None:
             """Go on."""
+
+
+class Busy(Variant):
+    """Adds to the starter that it says no in the middle of a call, and that tokens are taken back."""
+
+    def capabilities(self) -> frozenset[Capability]:
+        return super().capabilities() | {Capability.MEANWHILE, Capability.ROLLBACK}
+
+    class Session(StarterSession):
+        busy = False
+        recorded: list[State] | None = None
+
+        def idle(self) -> None:
+            if self.busy:
+                raise RefusedError(RefusalCode.STATE, "a call is in progress")
+
+        def begin(self, prompt: Sequence[int], *, cache: bool) -> Begun:
+            self.idle()
+            self.recorded = None
+            return super().begin(prompt, cache=cache)
+
+        def extend(self, tokens: Sequence[int]) -> Begun:
+            self.idle()
+            return super().extend(tokens)
+
+        def snapshot(self) -> str:
+            self.idle()
+            return super().snapshot()
+
+        def restore(self, handle: str) -> Begun:
+            self.idle()
+            return super().restore(handle)
+
+        def reset(self) -> None:
+            self.idle()
+            super().reset()
+
+        def decode(self, count: int, sampler: Mapping[str, int]) -> Sequence[int]:
+            self.idle()
+            found: list[int] = []
+            for _ in range(count):
+                if self.recorded is not None:
+                    self.recorded.append(self.state.copy())
+                found += super().decode(1, sampler)
+            return found
+
+        def meanwhile(self, ask: str, *, upto: int, count: int, handle: str) -> str:
+            asks: Mapping[str, Callable[[], object]] = {
+                "snapshot": self.snapshot,
+                "restore": lambda: self.restore(handle),
+                "begin": lambda: self.begin([1, 2], cache=True),
+                "extend": lambda: self.extend([1]),
+                "decode": lambda: self.decode(1, {}),
+                "reset": self.reset,
+            }
+            if ask not in asks:
+                raise RefusedError(RefusalCode.UNSUPPORTED, ask)
+            self.busy, code = True, ""
+            try:
+                asks[ask]()
+            except RefusedError as refusal:
+                code = refusal.code
+            self.busy = False
+            if upto:
+                self.prefill(upto)
+            else:
+                self.decode(count, {})
+            return code
+
+        def record(self) -> None:
+            self.recorded = []
+
+        def rollback(self, count: int) -> None:
+            if self.recorded is None or len(self.recorded) < count:
+                raise RefusedError(RefusalCode.STATE, "not recorded")
+            self.state = self.recorded[-count]
+            self.state.logits.clear()
+            del self.recorded[-count:]
+
+
+class AnswersWhileBusy(Busy):
+    class Session(Busy.Session):
+        def idle(self) -> None:
+            """Never mind."""
+
+
+class BusyIsMissing(Busy):
+    class Session(Busy.Session):
+        def idle(self) -> None:
+            if self.busy:
+                raise RefusedError(RefusalCode.MISSING, "no such session now")
+
+
+class LosesWhenAsked(Busy):
+    class Session(Busy.Session):
+        def meanwhile(self, ask: str, *, upto: int, count: int, handle: str) -> str:
+            code = super().meanwhile(ask, upto=upto, count=count, handle=handle)
+            self.state.recurrent[3] ^= ask == "snapshot"
+            return code
+
+
+class TakesTooFewBack(Busy):
+    class Session(Busy.Session):
+        def rollback(self, count: int) -> None:
+            before = self.state.recurrent[:]
+            super().rollback(count)
+            self.state.recurrent[:] = before
+
+
+class TakesBackTooMany(Busy):
+    class Session(Busy.Session):
+        def rollback(self, count: int) -> None:
+            super().rollback(min(count, len(self.recorded or [])))
