@@ -32,6 +32,7 @@ COMMANDS = {
     "sign": "sign certificates and ledger events",
     "verify": "check all signatures of a folder",
     "trust": "say whose signatures count",
+    "pack": "put evidence together in packs, so that the folder stays small",
     "export": "write a certificate as an in-toto statement, or its signed bytes",
     "conform": "what every engine must show before any scenario runs on it",
     "mutants": "run engines with one planted fault each; all must be stopped",

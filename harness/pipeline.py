@@ -320,12 +320,11 @@ def rejudge(folder: Path) -> Iterator[tuple[Path, bool]]:
     Raises:
         InvalidDocumentError: A certificate or its evidence cannot be read, or the evidence is not there.
     """
-    from harness.certifying.store import certificate_path, evidence_path, read_store
+    from harness.certifying.store import certificate_path, read_store
+    from harness.certifying.store import read_evidence as evidence_bytes
     from harness.deriving.fields import text_at
 
     for certificate in read_store(folder).certificates.values():
-        path = folder / evidence_path(text_at(certificate.body, "run", "evidence", "sha256"))
-        if not path.is_file():
-            raise InvalidDocumentError("the evidence of a certificate is not there", where=path.name)
-        body = body_of(read_observed(read_bytes(path), path.name))
+        sha256 = text_at(certificate.body, "run", "evidence", "sha256")
+        body = body_of(read_observed(evidence_bytes(folder, sha256), f"{sha256}.jsonl"))
         yield folder / certificate_path(certificate), canonical.canonical(body) == canonical.canonical(certificate.body)

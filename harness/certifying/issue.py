@@ -26,6 +26,7 @@ from harness.certifying.store import (
     certificate_path,
     event_path,
     evidence_path,
+    holds_evidence,
     read_store,
     record_path,
 )
@@ -236,7 +237,11 @@ def _write(
     if not attributes.exists():
         files.write_new(attributes, _NO_TEXT)
     # 1. evidence, 2. certificate, 3. event
-    written = [write_once(folder / name, data) for name, data in evidence.items()]
+    written = [
+        write_once(folder / name, data)
+        for name, data in evidence.items()
+        if name.suffix != ".jsonl" or not holds_evidence(folder, name.stem)
+    ]
     path = folder / certificate_path(certificate)
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():

@@ -7,6 +7,7 @@
     <...>/<...>/<hw_class>/README.md                            generated
     evidence/<sha256>.jsonl                                     what certificates rest on
     evidence/<sha256>.json                                      published records, byte for byte
+    packs/<sha256>.xz                                           many evidence files in one
     ledger/<year>/<event id>.json                               append-only
 
 A file is believed only under the name that follows from its content.
@@ -24,7 +25,7 @@ from harness.deriving.ids import certificate_name
 from harness.errors import InvalidDocumentError, UsageError
 from harness.model.certificate import Certificate, Event
 from harness.model.values import Sha256
-from harness.wire import files
+from harness.wire import files, packs
 from harness.wire.certificate_doc import MAX_BYTES, parse_certificate
 from harness.wire.event_doc import parse_event
 
@@ -38,6 +39,7 @@ LEAST_HEAD: Final = 6
 
 _HEX: Final = frozenset("0123456789abcdef")
 _EVENT_BYTES: Final = 2 * 1024 * 1024
+_EVIDENCE_BYTES: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,6 +130,32 @@ def evidence_path(sha256: str) -> PurePosixPath:
 def record_path(sha256: str) -> PurePosixPath:
     """Return where the bytes of a published record lie below a certificates folder: beside their evidence."""
     return PurePosixPath(EVIDENCE) / f"{sha256}.json"
+
+
+def holds_evidence(folder: Path, sha256: str) -> bool:
+    """Tell whether an evidence file lies in a folder, by itself or in a pack.
+
+    Raises:
+        InvalidDocumentError: A pack is not whole.
+    """
+    path = evidence_path(sha256)
+    return (folder / path).exists() or path.as_posix() in packs.places(str(folder))
+
+
+def read_evidence(folder: Path, sha256: str) -> bytes:
+    """Return the bytes of an evidence file, wherever in the folder it lies.
+
+    Raises:
+        InvalidDocumentError: It is not there, or a pack is not whole.
+        StorageError: It cannot be read.
+    """
+    path = evidence_path(sha256).as_posix()
+    if (folder / path).is_file():
+        return files.read(folder / path, max_bytes=_EVIDENCE_BYTES)
+    pack = packs.places(str(folder)).get(path, "")
+    if not pack:
+        raise InvalidDocumentError("the evidence of a certificate is not there", where=path.rpartition("/")[2])
+    return packs.opened(f"{folder}/{pack}", pack).read(path)
 
 
 def event_path(event: Event) -> PurePosixPath:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
 from typing import Final, NamedTuple, overload
@@ -37,6 +37,8 @@ class Kind(StrEnum):
     EVIDENCE = "evidence"
     RECORD = "record"
     """What others published, byte for byte, beside the evidence of its import."""
+    PACK = "pack"
+    """Evidence files in one, compressed; each is an entry of its own, of the form :attr:`Form.PACKED`."""
     EVENT = "event"
     README = "readme"
     """Generated; rendered by a forge exactly where the next reader lands."""
@@ -57,6 +59,8 @@ class Form(StrEnum):
     SYMLINK = "symlink"
     SPECIAL = "special"
     """A device, a socket, a pipe."""
+    PACKED = "packed"
+    """A file inside a pack."""
     FOLDER = "folder"
     """Only listed where a folder is itself a finding: too deep, or unreadable."""
 
@@ -70,6 +74,8 @@ class Entry(NamedTuple):
     """Below the folder, with ``/``."""
     kind: Kind
     form: Form
+    pack: str = ""
+    """Path of the pack that holds it, where its form is packed."""
 
     @property
     def name(self) -> str:
@@ -85,10 +91,13 @@ class Entry(NamedTuple):
 class Listing(Sequence[Entry]):
     """Entries sorted by path: a name and one number each, since there may be very many; an entry is made when asked."""
 
-    __slots__ = ("_codes", "_paths", "_root")
+    __slots__ = ("_codes", "_packs", "_paths", "_root")
 
-    def __init__(self, root: str, found: Iterable[tuple[str, Kind, Form]] = ()) -> None:
+    def __init__(
+        self, root: str, found: Iterable[tuple[str, Kind, Form]] = (), packs: Mapping[str, str] | None = None
+    ) -> None:
         paths, codes = [], bytearray()
+        self._packs = packs or {}
         for path, kind, form in found:
             paths.append(path)
             codes.append(_KINDS.index(kind) * len(_FORMS) + _FORMS.index(form))
@@ -108,7 +117,9 @@ class Listing(Sequence[Entry]):
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(len(self)))]
         kind, form = divmod(self._codes[place], len(_FORMS))
-        return Entry(self._root, self._paths[place], _KINDS[kind], _FORMS[form])
+        path = self._paths[place]
+        pack = self._packs[path] if _FORMS[form] is Form.PACKED else ""
+        return Entry(self._root, path, _KINDS[kind], _FORMS[form], pack)
 
     def place(self, path: str) -> int:
         """The place of a path; -1: it is not there."""
@@ -123,6 +134,17 @@ class Listing(Sequence[Entry]):
                 yield self[place]
 
 
+class Packs(NamedTuple):
+    """What the packs of a folder hold."""
+
+    places: Mapping[str, str] = {}
+    """Path of each evidence file that lies in a pack only, to that pack."""
+    doubles: Sequence[tuple[str, str, str]] = ()
+    """A pack, a file of it that also lies elsewhere, and the other pack; empty: as a plain file."""
+    faults: Sequence[tuple[str, str]] = ()
+    """Packs that could not be read, and why."""
+
+
 class Folder(NamedTuple):
     """All names of one certificates folder, sorted by path."""
 
@@ -132,6 +154,7 @@ class Folder(NamedTuple):
     """Whether the listing ended by itself, and not at :data:`MAX_ENTRIES`."""
     exists: bool
     """Whether there is a folder of this name at all."""
+    packs: Packs
 
     def of(self, kind: Kind) -> Iterator[Entry]:
         """Entries of one kind that can be read: regular files only."""
@@ -145,7 +168,7 @@ class Folder(NamedTuple):
 
 _KINDS: Final = tuple(Kind)
 _FORMS: Final = tuple(Form)
-READABLE: Final = (Form.REGULAR, Form.EXECUTABLE)
+READABLE: Final = (Form.REGULAR, Form.EXECUTABLE, Form.PACKED)
 """Forms that are read; an executable bit is a finding and no reason to look away."""
 
 
@@ -153,18 +176,55 @@ def scan(root: str | os.PathLike[str]) -> Folder:
     """List a folder. Unreadable subfolders become entries of their own; nothing raises for what is inside."""
     name = os.fspath(root)
     if not os.path.isdir(name):  # noqa: PTH112 - pathlib is most of what a quick gate would import
-        return Folder(root=name, entries=Listing(name), complete=True, exists=False)
+        return Folder(root=name, entries=Listing(name), complete=True, exists=False, packs=Packs())
     walk = _walk(name)
-    listing = Listing(name, islice(walk, MAX_ENTRIES))
-    return Folder(root=name, entries=listing, complete=next(walk, None) is None, exists=True)
+    found = list(islice(walk, MAX_ENTRIES))
+    packs = _packed(name, found) if any(kind is Kind.PACK for _, kind, _ in found) else Packs()
+    found += [(path, Kind.EVIDENCE, Form.PACKED) for path in packs.places]
+    return Folder(
+        root=name,
+        entries=Listing(name, found, packs.places),
+        complete=next(walk, None) is None,
+        exists=True,
+        packs=packs,
+    )
+
+
+def _packed(root: str, found: Sequence[tuple[str, Kind, Form]]) -> Packs:
+    """Open every pack; a file that also lies beside them counts as it lies there."""
+    from harness.wire.packs import opened
+
+    plain = {path for path, kind, _ in found if kind is Kind.EVIDENCE}
+    places: dict[str, str] = {}
+    doubles: list[tuple[str, str, str]] = []
+    faults: list[tuple[str, str]] = []
+    for pack in sorted(path for path, kind, form in found if kind is Kind.PACK and form in READABLE):
+        try:
+            members = opened(f"{root}/{pack}", pack).members
+        except InvalidDocumentError as refused:
+            faults.append((pack, refused.message))
+            continue
+        for path in members:
+            if path in plain or path in places:
+                doubles.append((pack, path, places.get(path, "")))
+            else:
+                places[path] = pack
+    return Packs(places, doubles, faults)
 
 
 def read(entry: Entry) -> bytes:
-    """Return the bytes of a regular file.
+    """Return the bytes of a regular file, or of one in a pack.
 
     Raises:
         InvalidDocumentError: It is not a regular file any more, is larger than its kind may be, or cannot be read.
     """
+    if entry.form is Form.PACKED:
+        from harness.wire.packs import opened
+
+        data = opened(f"{entry.root}/{entry.pack}", entry.pack).read(entry.path)
+        if len(data) > MAX_EVIDENCE_BYTES:
+            raise InvalidDocumentError(f"found {len(data)} bytes; allowed are {MAX_EVIDENCE_BYTES}", where=entry.path)
+        return data
     limit = MAX_EVIDENCE_BYTES if entry.kind is Kind.EVIDENCE else MAX_DOCUMENT_BYTES
     flags = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
@@ -247,6 +307,8 @@ def classify(path: str) -> Kind:
         if len(steps) == 2 and _is_digest(name, ".json"):
             return Kind.RECORD
         return Kind.EVIDENCE if len(steps) == 2 and _is_digest(name, ".jsonl") else Kind.OTHER
+    if steps[0] == "packs":
+        return Kind.PACK if len(steps) == 2 and _is_digest(name, ".xz") else Kind.OTHER
     if steps[0] == "ledger":
         return Kind.EVENT if len(steps) == 3 and _is_year(steps[1]) and _is_digest(name, ".json") else Kind.OTHER
     if len(steps) == 4 and all(_is_slug(step) for step in steps[:3]) and _is_certificate_name(name):

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from harness.errors import StatecertError, UsageError
+from harness.errors import InvalidDocumentError, StatecertError, UsageError
 from harness.gating.folder import Kind, classify
 from harness.gating.freshness import steps_of
 
@@ -97,10 +97,13 @@ class Since:
         found = sorted(self.repository.tree(self.merge_base, top).items())
         cut = len(top) + 1 if top else 0
         kept = [(path[cut:], classify(path[cut:]), blob) for path, blob in found]
-        kept = [one for one in kept if one[1] in KEPT and one[2].mode != "160000"]
+        kept = [one for one in kept if one[1] in (*KEPT, Kind.PACK) and one[2].mode != "160000"]
         contents = self.repository.contents(blob.name for _, _, blob in kept)
         for (path, kind, blob), data in zip(kept, contents, strict=True):
-            yield Held(path=path, kind=kind, mode=blob.mode, data=data)
+            if kind is Kind.PACK:
+                yield from _members(path, data)
+            else:
+                yield Held(path=path, kind=kind, mode=blob.mode, data=data)
 
     def taken_away(self, folder: str) -> Sequence[Gone]:
         """Return records that a commit of this change took away, also such as it had brought itself."""
@@ -145,6 +148,19 @@ class Since:
         except ValueError:
             raise UsageError(f"{path} lies outside of the repository {self.repository.root.name}") from None
         return "" if name == "." else name
+
+
+def _members(path: str, data: bytes) -> Iterator[Held]:
+    """Yield the files of a pack of the base: these count, wherever they lie now, and not the pack."""
+    from harness.wire.packs import unpack
+
+    try:
+        pack = unpack(data, path)
+    except InvalidDocumentError:
+        yield Held(path=path, kind=Kind.PACK, mode="100644", data=data)
+        return
+    for name in pack.members:
+        yield Held(path=name, kind=Kind.EVIDENCE, mode="100644", data=pack.read(name))
 
 
 class _matcher:  # noqa: N801 - a function with a memory

@@ -67,6 +67,8 @@ class Policy:
     """Whether signatures by principals named ``demonstration`` count."""
     max_age_days: int = 0
     """Age of a run from which its certificate has expired; 0: none."""
+    max_folder_bytes: int = 0
+    """Bytes of all files of the folder; 0: no bound."""
     waivers: Sequence[str] | None = None
     """Rules that may be waived; None: any that can be."""
     waiver_days: int = 0

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from harness.certifying.events import make_event, write_event
+from harness.certifying.packing import pack_folder
 from harness.certifying.regenerating import regenerate_all
 from harness.deriving.bodies import body_of
 from harness.deriving.status import KINDS, derive_status, ledger_problems
@@ -31,7 +33,7 @@ from harness.gating.states import state_of
 from harness.model.certificate import Event, GateReport
 from harness.model.values import ReasonCode
 from harness.selfcheck import mutations, specimens
-from harness.wire import canonical, json_bytes, schemas, strict
+from harness.wire import canonical, json_bytes, packs, schemas, strict
 from harness.wire.allowed_signers import parse_signers
 from harness.wire.certificate_doc import parse_certificate
 from harness.wire.event_doc import parse_event
@@ -81,12 +83,38 @@ def readers(folder: Path) -> Sequence[Target]:
         Target("signers", (signers,), lambda data: _read(lambda: parse_signers(data, "signers"))),
         Target("reading", (*certificates[:1], *events), _reading),
         Target("schema", (*certificates[:1], *events), _schema),
+        Target("pack", (_whole_pack(evidence),), _pack),
         Target("policy", ((policy.HEAD + policy.WHOLE).encode(),), lambda data: _read(lambda: parse_policy(data, "p"))),
     )
 
 
 def _bytes(folder: Path, pattern: str) -> Sequence[bytes]:
     return [path.read_bytes() for path in sorted(folder.glob(pattern))]
+
+
+def packed(source: Path, target: Path) -> Path:
+    """Return a copy of a certificates folder whose evidence lies in packs."""
+    shutil.copytree(source, target)
+    pack_folder(target)
+    return target
+
+
+def _whole_pack(evidence: Sequence[bytes]) -> bytes:
+    """What a pack holds, uncompressed: fuzzed before it is compressed, since a changed xz stream is hardly ever one."""
+    members = [(f"evidence/{hashlib.sha256(data).hexdigest()}.jsonl", data) for data in evidence]
+    name, data = packs.pack(members)
+    return packs.unpack(data, name).data
+
+
+def _pack(data: bytes) -> Answer:
+    """What is accepted as a pack is made of its files, without a byte beside them."""
+    name = f"{packs.FOLDER}/{hashlib.sha256(data).hexdigest()}{packs.SUFFIX}"
+    try:
+        found = packs.unpack(lzma.compress(data, preset=0), name)
+    except InvalidDocumentError as refused:
+        return Answer(f"refused {essence(refused.message)}")
+    rest = data.partition(b"\n")[2]
+    return Answer("accepted", "" if b"".join(map(found.read, found.members)) == rest else "disagreed")
 
 
 def _read(read: Callable[[], object]) -> Answer:

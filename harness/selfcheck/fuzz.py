@@ -20,7 +20,7 @@ from typing import Final
 
 from harness.model.certificate import GateReport
 from harness.selfcheck import specimens
-from harness.selfcheck.assault import Answer, Folder, LedgerTarget, Target, changed, readers
+from harness.selfcheck.assault import Answer, Folder, LedgerTarget, Target, changed, packed, readers
 
 ROUND: Final = 500
 """Cases of one record."""
@@ -40,7 +40,9 @@ _WEIGHTS: Final = {
     "reading": 2,
     "schema": 2,
     "policy": 1,
-    "folder": 6,
+    "pack": 1,
+    "folder": 5,
+    "packed": 2,
     "ledger": 2,
 }
 TARGETS: Final = tuple(_WEIGHTS)
@@ -116,7 +118,10 @@ class Walk:
         specimens.folders().VALID["valid_signed"](source)
         readable = readers(source)
         self._readers = {one.name: change_reader(one) if change_reader else one for one in readable}
-        self._folder = Folder(scratch / "folder", source, judge)
+        self._folders = {
+            "folder": Folder(scratch / "folder", source, judge),
+            "packed": Folder(scratch / "packed", packed(source, scratch / "seeds-packed"), judge),
+        }
         self._ledger = LedgerTarget(scratch / "ledger", source)
         names = targets or tuple(_WEIGHTS)
         self._names = [name for name in names for _ in range(_WEIGHTS[name])]
@@ -171,8 +176,8 @@ class Walk:
         return data
 
     def _made(self, rng: Random, target: str) -> tuple[bytes, Callable[[], Answer]]:
-        if target == "folder":
-            return self._folder.case(rng)
+        if target in self._folders:
+            return self._folders[target].case(rng)
         if target == "ledger":
             return self._ledger.case(rng)
         reader = self._readers[target]
@@ -254,6 +259,7 @@ _HOLES: Final[Mapping[str, tuple[str, str, Mapping[str, object]]]] = {
     "type_trusted": ("event", "raised", {"change_reader": _raises}),
     "readme_not_compared": ("folder", "false_pass", {"judge": _without("CG502")}),
     "spelling_not_compared": ("folder", "false_pass", {"judge": _without("CG104")}),
+    "pack_not_compared": ("packed", "false_pass", {"judge": _without("CG204", "CG205")}),
     "evidence_not_hashed": ("folder", "false_pass", {"judge": _without("CG204")}),
 }
 """Name to target, what must be wrong, and the planted hole."""

@@ -39,6 +39,7 @@ def parse_policy(text: bytes, source: str) -> Policy:
         signatures=signatures.get("required", False),
         demonstration_keys=signatures.get("demonstration_keys", "refused") == "accepted",
         max_age_days=fields.get("max_age_days", 0),
+        max_folder_bytes=fields.get("max_folder_bytes", 0),
         waivers=tuple(waivers["rules"]) if "rules" in waivers else None,
         waiver_days=waivers.get("max_days", 0),
         foreign=fields.get("foreign", "refused") == "accepted",

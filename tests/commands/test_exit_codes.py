@@ -23,6 +23,7 @@ ELSEWHERE = {
     "selftest": "tests/selftest",
     "new": "tests/commands_new",
     "mutants": "tests/mutants",
+    "pack": "tests/certifying",
     **dict.fromkeys(("history", "supersede", "withdraw", "reinstate", "waive", "annotate"), "tests/ledger"),
     **dict.fromkeys(("sign", "verify", "trust", "export"), "tests/signing"),
 }

@@ -17,6 +17,7 @@ from tests.gating import (  # noqa: F401 - each registers its own
     ledger_fixtures,
     names_fixtures,
     nothing_fixtures,
+    pack_fixtures,
     policy_fixtures,
     run_fixtures,
     selfcheck_fixtures,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.certifying.issue import issue
+from harness.certifying.packing import pack_folder
 from harness.certifying.sign import sign_folder
 from harness.gating.since import Since
 from harness.wire.gitobjects import Repository
@@ -102,6 +103,19 @@ ASKED.update(valid_since=judged)
 
 def since_fixture(rule: str, *besides: str, **asked: Any) -> Callable[[Change], Change]:
     return fixture(rule, *besides, about=lambda folder: judged(folder, **asked))
+
+
+def valid_packed_since(folder: Path) -> None:
+    """Only puts the evidence of the base in packs: each file of it is found again, byte for byte."""
+    changing(folder, lambda _: _pack(folder))
+
+
+def _pack(folder: Path) -> None:
+    pack_folder(folder)
+
+
+VALID.update(valid_packed_since=valid_packed_since)
+ASKED.update(valid_packed_since=judged)
 
 
 @fixture("CG002", about=lambda folder: judged(folder, "trust/policy.yaml"))

@@ -30,6 +30,7 @@ WHOLE = """
 claims: [{claim: T02/fake-digests/cpu-*, cells: ["T02[scale=16,at=1]"], observability: parts}]
 observability: tokens
 max_age_days: 400
+max_folder_bytes: 16777216
 waivers: {rules: [CG010], max_days: 366}
 levels:
   experimental: {}
@@ -129,6 +130,11 @@ def expired(folder: Path) -> None:
 
 @fixture("CG605", about=lambda _: {**asks("max_age_days: 100\n")(Path()), "day": "2025-12-01"})
 def of_a_day_to_come(folder: Path) -> None:
+    valid(folder)
+
+
+@fixture("CG014", about=asks("max_folder_bytes: 1000\n"))
+def folder_too_large(folder: Path) -> None:
     valid(folder)
 
 

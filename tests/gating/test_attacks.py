@@ -16,10 +16,11 @@ import pytest
 from harness.certifying.events import make_event, write_event
 from harness.certifying.issue import issue
 from harness.certifying.ledger import regenerate_all
+from harness.certifying.packing import pack_folder
 from harness.certifying.sign import sign_folder
 from harness.cli import main
 from harness.model.values import Phase, ReasonCode
-from harness.wire import canonical, sshsig
+from harness.wire import canonical, packs, sshsig
 from tests.gating.change_fixtures import committed, git
 from tests.gating.fixtures import (
     KEY,
@@ -349,6 +350,28 @@ def event(root: Path, kind: str, target: str, **fields: str) -> None:
     write_event(folder(root), made)
     regenerate_all(folder(root))
     signed(root)
+
+
+@attack("CG202")
+def packs_evidence_and_loses_a_file_of_it(root: Path) -> None:
+    repacked(root, lambda _: None)
+
+
+@attack("CG202")
+def packs_evidence_and_exchanges_a_file_of_it(root: Path) -> None:
+    repacked(root, lambda data: data.replace(b'"cached":', b'"hached":', 1))
+
+
+def repacked(root: Path, change: Callable[[bytes], bytes | None]) -> None:
+    """Pack, and make the pack anew with one file of it changed, or left out."""
+    path = evidence(root)
+    pack_folder(folder(root))
+    (pack,) = (folder(root) / packs.FOLDER).iterdir()
+    held = packs.unpack(pack.read_bytes(), f"packs/{pack.name}")
+    files = [(name, change(held.read(name)) if name.endswith(path.name) else held.read(name)) for name in held.members]
+    name, data = packs.pack([(name, data) for name, data in files if data is not None])
+    pack.unlink()
+    (folder(root) / name).write_bytes(data)
 
 
 def test_there_are_thirty() -> None:
