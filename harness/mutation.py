@@ -20,7 +20,8 @@ from typing import Final, Protocol, TypeVar
 from harness.deriving.decide import unjudged
 from harness.deriving.judge import judge
 from harness.engines import registry
-from harness.engines.host import EngineHost
+from harness.engines.forking import Template, can_fork
+from harness.engines.host import EngineHost, HostOptions
 from harness.errors import EngineError, NothingToDoError, UsageError
 from harness.model.decision import CellDecision, CheckResult
 from harness.model.evidence import Crash, Evidence
@@ -136,8 +137,18 @@ class Workshop:
 
 
 @contextmanager
-def workshops(folder: Path, count: int, *, engine: str, device: str, preset: str) -> Iterator[list[Workshop]]:
+def workshops(
+    folder: Path, count: int, *, engine: str, device: str, preset: str, forked: bool = False
+) -> Iterator[list[Workshop]]:
     """Start children with the clean engine in them, probe machine and source once, and end the children afterwards.
+
+    Args:
+        folder: Takes logs and runs.
+        count: Of children.
+        engine: The clean engine.
+        device: Of the engines.
+        preset: Of the model.
+        forked: Fork the children of one process that has imported the engine, where that can be done.
 
     Raises:
         UsageError: Engine or device is unknown.
@@ -148,7 +159,11 @@ def workshops(folder: Path, count: int, *, engine: str, device: str, preset: str
 
     target = Target(name=engine, adapter=engine, device=device, options={"preset": preset})
     with ExitStack() as stack:
-        hosts = [stack.enter_context(ManyHost(target, folder / f"child-{n}")) for n in range(1, count + 1)]
+        options = HostOptions()
+        if forked and can_fork(device):
+            template = stack.enter_context(Template(engine, registry.ENGINES, folder / "template.log"))
+            options = replace(options, spawn=template.spawn)
+        hosts = [stack.enter_context(ManyHost(target, folder / f"child-{n}", options)) for n in range(1, count + 1)]
         facts = _started(hosts[0])
         environment, source = probe_environment(count), source_of(hosts[0].declared_path_sets)
         yield [

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     folder = new_run_folder(args.out)
     _tell(args, f"starting {args.target} on {args.device} ...\n")
     jobs = max(1, min(args.jobs, len(names)))
-    with workshops(folder, jobs, engine=args.target, device=args.device, preset=args.preset) as shops:
+    with workshops(folder, jobs, engine=args.target, device=args.device, preset=args.preset, forked=True) as shops:
         expected = expectations(shops[0], names)
         if args.matrix or args.claims:
             picked = {name: one for name, one in scenarios.items() if not args.scenario or name in args.scenario}

@@ -21,7 +21,7 @@ from harness.engines import registry
 from harness.engines.channel import Message
 from harness.engines.client import Look, RemoteEngine, RemoteSession, number
 from harness.engines.interface import Options
-from harness.engines.process import ChildProcess, Limits
+from harness.engines.process import ChildProcess, Limits, Spawn
 from harness.engines.spool import SpoolBudget
 from harness.errors import EngineError, ProtocolError, UsageError
 from harness.model.evidence import Trust
@@ -58,6 +58,8 @@ class HostOptions:
     """Of the sample of parts that are shipped and hashed again."""
     known_answers: Sequence[KnownAnswer] = KNOWN_ANSWERS
     """Buffers that a child must hash rightly before it is used."""
+    spawn: Spawn | None = None
+    """How children are started; None: each as a new process."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,7 +207,7 @@ class EngineHost:
         if lost is not None:
             raise lost
         self._children += 1
-        self._child = ChildProcess(self._folder / f"child-{self._children}.log")
+        self._child = ChildProcess(self._folder / f"child-{self._children}.log", self.options.spawn)
         try:
             self._prove_hashing()
             self._load_adapter()

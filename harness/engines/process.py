@@ -12,10 +12,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from harness.engines.channel import Channel, ChannelClosedError, Message
 from harness.errors import (
@@ -48,22 +48,48 @@ class Limits:
     """For any other operation; a full prefill is the longest."""
 
 
+class Process(Protocol):
+    """A process as :class:`subprocess.Popen` shows it."""
+
+    @property
+    def pid(self) -> int:
+        """Process id; it stays this process's own until its end was seen."""
+        ...
+
+    def poll(self) -> int | None:
+        """Return the exit status; None while it runs."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end; a :class:`subprocess.TimeoutExpired` says that it did not come in time."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once."""
+        ...
+
+
+Spawn = Callable[[Path, int, int], Process]
+"""Starts a child: its log, and its ends of the pipes to it and from it."""
+
+
 class ChildProcess:
     """A running child.
 
     Args:
         log: File that takes what the engine prints; appended to.
+        spawn: How it is started; by default as a new process of this interpreter.
 
     Raises:
         StorageError: The log cannot be written.
         EngineError: The process cannot be started.
     """
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, spawn: Spawn | None = None) -> None:
         to_child, from_parent = os.pipe()
         to_parent, from_child = os.pipe()
         try:
-            self._process = _spawn(log, to_child, from_child)
+            self._process = (spawn or started)(log, to_child, from_child)
         except BaseException:
             os.close(from_parent)
             os.close(to_parent)
@@ -148,7 +174,7 @@ class ChildProcess:
         if self.alive:
             self._killed = True
             with contextlib.suppress(OSError):
-                os.killpg(self._process.pid, signal.SIGKILL)  # its own session: see _spawn
+                os.killpg(self._process.pid, signal.SIGKILL)  # its own session: see started
             self._process.kill()
         self._process.wait()
         self._channel.close()
@@ -213,8 +239,13 @@ def ended_by(status: int) -> str:
         return f"signal_{-status}"
 
 
-def _spawn(log: Path, to_child: int, from_child: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-m", "harness.engines.child", str(to_child), str(from_child)]
+def started(log: Path, to_child: int, from_child: int) -> Process:
+    """Start a child as a new process; see :data:`Spawn`.
+
+    Raises:
+        StorageError: The log cannot be written, or the process not be started.
+    """
+    command = module_command("harness.engines.child", str(to_child), str(from_child))
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
@@ -224,14 +255,19 @@ def _spawn(log: Path, to_child: int, from_child: int) -> subprocess.Popen[bytes]
                 stdout=output,
                 stderr=output,
                 pass_fds=(to_child, from_child),
-                env=_environment(),
+                env=process_environment(),
                 start_new_session=True,
             )
     except OSError as error:
         raise StorageError(f"the child of an engine could not be started: {error.strerror}") from error
 
 
-def _environment() -> dict[str, str]:
+def module_command(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module in this interpreter; the current folder is not on its import path."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def process_environment() -> dict[str, str]:
     """Return this environment, with this process's import path: parent and child import the same files."""
     path = [entry or str(Path.cwd()) for entry in sys.path]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), "PYTHONUNBUFFERED": "1"}

@@ -86,7 +86,7 @@ class SessionBuffers:
             shape = (c.delta_value_heads, c.delta_dim, c.delta_dim)
             (recurrent,) = Rows.empty(t["recurrent"], shape, self.device).tensors
             return DeltaState(
-                recurrent=recurrent,
+                recurrent=recurrent.zero_(),
                 conv=self._new((c.conv_dim, c.conv_kernel - 1), dtype_of(t["conv"].name)),
                 element=t["recurrent"],
             )
