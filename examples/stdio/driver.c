@@ -1,7 +1,7 @@
 /* A driver of the stdio protocol in C, whole and small: docs/formats/stdio.md.
 
-   The engine is a toy: each token adds one row to layer0.k and folds it into four words, layer1.recurrent; an earlier
-   row is mixed in, as attention does it. Replace `struct state` and what works on it by calls into your engine; keep
+   The engine is a toy: each token adds one row to layer0.k and layer0.v and folds it into four words, layer1.recurrent;
+   an earlier row is mixed in, as attention does it. Replace `struct state` and what works on it by calls into your engine; keep
    the rest. A request is one flat JSON line whose texts hold no quotes, so strstr is parser enough.
 
    cc -std=c11 -O1 -Wall -Wextra -o driver driver.c */
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum { VOCAB = 16, SESSIONS = 64, HANDLES = 256, HEAD = 32, FIXED = 16 + 4 * VOCAB };
-struct state { uint64_t position; uint32_t *k; uint32_t recurrent[4]; uint32_t logits[VOCAB]; uint64_t pending; };
+struct state { uint64_t position; uint32_t *k, *v; uint32_t recurrent[4]; uint32_t logits[VOCAB]; uint64_t pending; };
 struct session {
     int used, busy;                      /* busy: a call is in progress */
     const char *asked, *answered;        /* what is asked in the middle of it, and the word it was refused with */
@@ -37,12 +37,25 @@ static void *make(size_t bytes) {
     return made;
 }
 
+static void make_rows(struct state *s) {
+    s->k = make(max_seq_len * 16);  /* rows of K, then rows of V: two f32 each */
+    s->v = s->k + max_seq_len * 2;
+}
+
+static uint32_t as_f32(uint32_t word) {  /* the bits of a small number that a float holds exactly */
+    float number = (float)(word >> 16) / 256 - 128;
+    memcpy(&word, &number, 4);
+    return word;
+}
+
 static void forward(struct state *s, uint32_t token) {
     uint32_t folded[4], seen = s->position ? s->k[s->recurrent[0] % s->position * 2] : 0;
     for (uint32_t i = 0; i < 4; i++) folded[i] = s->recurrent[i] * 1664525u + seen + token + 1013904223u + i;
     memcpy(s->recurrent, folded, sizeof folded);
-    s->k[s->position * 2] = folded[0] ^ token;
-    s->k[s->position * 2 + 1] = folded[1];
+    s->k[s->position * 2] = as_f32(folded[0] ^ token);
+    s->k[s->position * 2 + 1] = as_f32(folded[1]);
+    s->v[s->position * 2] = as_f32(folded[2]);
+    s->v[s->position * 2 + 1] = as_f32(folded[3] + token);
     s->position++;
     s->pending = 0;
 }
@@ -53,23 +66,26 @@ static void finish(struct state *s) {
 }
 
 static void clear(struct state *s) {
-    uint32_t *rows = s->k;
+    uint32_t *k = s->k, *v = s->v;
     memset(s, 0, sizeof *s);
-    s->k = rows;
+    s->k = k;
+    s->v = v;
 }
 
 static void copy(struct state *to, const struct state *from) {
-    uint32_t *rows = to->k;
+    uint32_t *k = to->k, *v = to->v;
     *to = *from;
-    to->k = rows;
-    memcpy(rows, from->k, from->position * 8);
+    to->k = k;
+    to->v = v;
+    memcpy(k, from->k, from->position * 8);
+    memcpy(v, from->v, from->position * 8);
 }
 
 static int flip(struct state *s, const char *part, uint64_t byte, uint64_t mask) {
-    int rows = !strcmp(part, "layer0.k"), fixed = !strcmp(part, "layer1.recurrent");
+    int k = !strcmp(part, "layer0.k"), rows = k || !strcmp(part, "layer0.v"), fixed = !strcmp(part, "layer1.recurrent");
     uint64_t held = rows ? s->position * 8 : fixed ? sizeof s->recurrent : 0;
     if (byte >= held) { refusal = "missing"; return 0; }
-    (rows ? (unsigned char *)s->k : (unsigned char *)s->recurrent)[byte] ^= (unsigned char)mask;
+    ((unsigned char *)(k ? s->k : rows ? s->v : s->recurrent))[byte] ^= (unsigned char)mask;
     return 1;
 }
 
@@ -144,7 +160,7 @@ static uint64_t checksum(const unsigned char *data, uint64_t bytes) {
     for (uint64_t i = 0; i < bytes; i++) sum = (sum ^ data[i]) * 1099511628211u;
     return sum;
 }
-static uint64_t image_bytes(uint64_t position) { return HEAD + FIXED + position * 8; }
+static uint64_t image_bytes(uint64_t position) { return HEAD + FIXED + position * 16; }
 
 static void export_image(const struct state *s) {
     uint64_t bytes = image_bytes(s->position);
@@ -156,6 +172,7 @@ static void export_image(const struct state *s) {
     memcpy(image + HEAD, s->recurrent, 16);
     memcpy(image + HEAD + 16, s->logits, 4 * VOCAB);
     memcpy(image + HEAD + FIXED, s->k, s->position * 8);
+    memcpy(image + HEAD + FIXED + s->position * 8, s->v, s->position * 8);
     uint64_t sum = checksum(image, bytes);  /* of an image whose checksum is zero */
     memcpy(image + 24, &sum, 8);
     put(image, 0, bytes);
@@ -180,10 +197,83 @@ static void import_image(struct session *s) {
         memcpy(s->state.recurrent, image + HEAD, 16);
         memcpy(s->state.logits, image + HEAD + 16, 4 * VOCAB);
         memcpy(s->state.k, image + HEAD + FIXED, position * 8);
+        memcpy(s->state.v, image + HEAD + FIXED + position * 8, position * 8);
         s->start = s->end = position;
-        begun(s, position, position * 8 + sizeof s->state.recurrent);  /* what was copied of the state */
+        begun(s, position, position * 16 + sizeof s->state.recurrent);  /* what was copied of the state */
     }
     free(image);
+}
+
+/* ---- archives: docs/formats/archive.md, of f32 rows in segments of version 2 ------------------------------------- */
+
+static uint64_t little(const unsigned char *data, int bytes) {
+    uint64_t found = 0;
+    for (int i = 0; i < bytes; i++) found |= (uint64_t)data[i] << 8 * i;
+    return found;
+}
+
+static float half(float x) {  /* to the nearest f16, ties to even: adding this much leaves as many bits as f16 has */
+    uint32_t bits, big_bits;
+    memcpy(&bits, &x, 4);
+    int exponent = (int)(bits >> 23 & 255) - 127;
+    big_bits = (uint32_t)((exponent < -14 ? -14 : exponent) - 10 + 23 + 127) << 23 | 0x400000;
+    float big;
+    memcpy(&big, &big_bits, 4);
+    volatile float sum = x + big;
+    return sum - big;
+}
+
+static uint64_t piece(const unsigned char *at, uint64_t left, uint64_t offset, uint64_t page, unsigned char *rows) {
+    /* One record into `rows`; the bytes that it takes, or 0 and a refusal. */
+    if (left < 52 + 16) { refusal = "format"; return 0; }
+    uint64_t decoded = little(at + 12, 8), count = little(at + 20, 8), length = little(at + 44, 8);
+    const unsigned char *segment = at + 52, *maxima = segment + 16, *packed;
+    int bins = segment[4], bits = segment[5], centre = bins / 2 - 1;
+    if (length > left - 52 || memcmp(segment, "LCG2", 4) || !((bins == 16 && bits == 4) || (bins == 32 && bits == 5))) { refusal = "format"; return 0; }
+    uint64_t tokens = little(segment + 6, 2), channels = little(segment + 8, 4), size = little(segment + 12, 4);
+    if (!tokens || tokens > 256 || !channels || channels > 1u << 24) { refusal = "format"; return 0; }
+    if (size != (tokens * channels * (uint64_t)bits + 7) / 8 || length != 16 + 4 * tokens + size) { refusal = "format"; return 0; }
+    if (at[0] != 3 || at[1] != 4 || channels != 2) { refusal = "layout"; return 0; }
+    if (at[2] || at[3] || little(at + 28, 8) || little(at + 36, 8)) { refusal = "format"; return 0; }
+    if (little(at + 4, 8) != offset || count != tokens || decoded != tokens * 8 || decoded > page - offset) { refusal = "layout"; return 0; }
+    packed = maxima + 4 * tokens;
+    for (uint64_t i = 0; i < tokens * 2; i++) {
+        uint64_t first = i * (uint64_t)bits / 8;
+        uint32_t word = packed[first] | (first + 1 < size ? (uint32_t)packed[first + 1] << 8 : 0);
+        int symbol = (int)(word >> i * (uint64_t)bits % 8) & ((1 << bits) - 1);
+        uint32_t most_bits = (uint32_t)little(maxima + i / 2 * 4, 4);
+        float most;
+        memcpy(&most, &most_bits, 4);
+        if (most_bits >= 0x7f800000 || symbol > bins - 2) { refusal = "format"; return 0; }
+        most = half((float)(symbol - centre) / (float)centre * most);
+        if (!(most > -65520 && most < 65520)) { refusal = "format"; return 0; }
+        memcpy(rows + offset + i * 4, &most, 4);
+    }
+    return 52 + length;
+}
+
+static void import_archive(struct session *s) {
+    char codec[64];
+    uint64_t bytes = number("bytes", 0), page = s->state.position * 16, at = 16, done = 0, taken;
+    if (s->busy) { refusal = "state"; return; }
+    if (strcmp(text("codec", codec, sizeof codec), "lmcache-cachegen") || number("version", 0) != 2) { refusal = "unsupported"; return; }
+    unsigned char *archive = get(bytes), *rows = make(page);
+    if (bytes < 16 || memcmp(archive, "CKG1", 4)) refusal = "format";
+    else if (little(archive + 4, 8) != page) refusal = "layout";
+    for (uint64_t left = refusal ? 0 : little(archive + 12, 4); left && !refusal; left--) {
+        taken = piece(archive + at, bytes - at, done, page, rows);
+        done += taken ? little(archive + at + 12, 8) : 0;
+        at += taken;
+    }
+    if (!refusal && at != bytes) refusal = "format";
+    if (!refusal && done != page) refusal = "layout";
+    if (!refusal) {  /* the toy decodes into memory of its own first; an engine decodes into its rows, once all is checked */
+        memcpy(s->state.k, rows, page / 2);
+        memcpy(s->state.v, rows + page / 2, page / 2);
+        begun(s, s->state.position, page);
+    }
+    free(archive);
+    free(rows);
 }
 
 /* ---- operations ------------------------------------------------------------------------------------------------ */
@@ -193,11 +283,13 @@ static void parts(const struct state *s) {
     put(meta, 0, 16);
     put(s->recurrent, 16, 16);
     put(s->k, 32, rows);
+    put(s->v, 32 + rows, rows);
     ANSWER("\"parts\":["
            "{\"name\":\"meta\",\"family\":\"meta\",\"layer\":-1,\"type\":\"u8\",\"shape\":[16],\"stream\":\"fixed\",\"at\":0,\"bytes\":16},"
-           "{\"name\":\"layer0.k\",\"family\":\"kv\",\"layer\":0,\"type\":\"u32\",\"shape\":[%" PRIu64 ",2],\"stream\":\"rows\",\"at\":32,\"bytes\":%" PRIu64 "},"
+           "{\"name\":\"layer0.k\",\"family\":\"kv\",\"layer\":0,\"type\":\"f32\",\"shape\":[%" PRIu64 ",2],\"stream\":\"rows\",\"at\":32,\"bytes\":%" PRIu64 "},"
+           "{\"name\":\"layer0.v\",\"family\":\"kv\",\"layer\":0,\"type\":\"f32\",\"shape\":[%" PRIu64 ",2],\"stream\":\"rows\",\"at\":%" PRIu64 ",\"bytes\":%" PRIu64 "},"
            "{\"name\":\"layer1.recurrent\",\"family\":\"recurrent\",\"layer\":1,\"type\":\"u32\",\"shape\":[4],\"stream\":\"fixed\",\"at\":16,\"bytes\":16}]",
-           s->position, rows);
+           s->position, rows, s->position, 32 + rows, rows);
 }
 
 static void take_prompt(struct session *s, uint64_t start) {
@@ -282,7 +374,7 @@ static struct state *handle_of(void) {
 static void snapshot(const struct state *s) {
     if (handle_count == HANDLES) { refusal = "budget"; return; }
     struct state *saved = &handles[handle_count++];
-    saved->k = make(max_seq_len * 8);
+    make_rows(saved);
     copy(saved, s);
     ANSWER("\"handle\":\"h%" PRIu64 "\"", handle_count);
 }
@@ -292,7 +384,7 @@ static void restore(struct session *s) {
     if (!saved) return;
     copy(&s->state, saved);
     s->start = s->end = saved->position;
-    begun(s, saved->position, saved->position * 8 + sizeof saved->recurrent);
+    begun(s, saved->position, saved->position * 16 + sizeof saved->recurrent);
 }
 
 static void open_engine(void) {
@@ -311,7 +403,8 @@ static void hello(void) {
     out_file = open(text("out", name, sizeof name), O_RDWR);
     if (in_file < 0 || out_file < 0) { perror("hello"); exit(3); }
     ANSWER("\"protocol\":\"statecert-stdio\",\"version\":1,\"capabilities\":[\"parts\",\"logits\",\"boundaries\","
-           "\"snapshot\",\"extend\",\"image\",\"corrupt\",\"meanwhile\"],\"devices\":[{\"name\":\"cpu\",\"absent\":\"\"}]");
+           "\"snapshot\",\"extend\",\"image\",\"corrupt\",\"meanwhile\",\"archive\"],\"devices\":[{\"name\":\"cpu\",\"absent\":\"\"}],"
+           "\"archives\":[{\"codec\":\"lmcache-cachegen\",\"version\":2}]");
 }
 
 static void open_session(void) {
@@ -321,7 +414,7 @@ static void open_session(void) {
     else if (free_one == SESSIONS) refusal = "budget";
     else {
         sessions[free_one].used = 1;
-        sessions[free_one].state.k = make(max_seq_len * 8);
+        make_rows(&sessions[free_one].state);
         ANSWER("\"session\":%d", free_one + 1);
     }
 }
@@ -351,6 +444,7 @@ static void in_session(const char *op, struct session *s) {
     else if (!strcmp(op, "image_size")) ANSWER("\"bytes\":%" PRIu64, image_bytes(s->state.position));
     else if (!strcmp(op, "export_image")) export_image(&s->state);
     else if (!strcmp(op, "import_image")) import_image(s);
+    else if (!strcmp(op, "import_archive")) import_archive(s);
     else if (!strcmp(op, "corrupt")) { if (flip(&s->state, text("part", part, sizeof part), number("byte", 0), number("mask", 0))) ANSWER("%s", ""); }
     else if (!strcmp(op, "reset")) { clear(&s->state); s->start = s->end = 0; ANSWER("%s", ""); }
     else if (!strcmp(op, "close_session")) { let_go(s); ANSWER("%s", ""); }

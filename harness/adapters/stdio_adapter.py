@@ -85,7 +85,7 @@ class StdioEngine:
         facts: dict[str, Scalar] = {
             "driver.protocol": f"{PROTOCOL}/{VERSION}",
             "driver.sha256": self.driver.digest(),
-            **{f"driver.archive.{one['codec']}": int(one["version"]) for one in archives},
+            **{f"driver.archive.{one['codec']}.{one['version']}": True for one in archives},
             **cast("Mapping[str, Scalar]", told["facts"]),
         }
         return Identity(
@@ -233,6 +233,11 @@ class StdioSession:
     def import_image(self, data: Buffer) -> Begun:
         """Become the session of an image."""
         return _begun(self._ask("import_image", {"bytes": memoryview(data).nbytes}, data))
+
+    def import_archive(self, data: Buffer, *, codec: str, version: int) -> Begun:
+        """Let the driver decode an archive into the session's K/V rows."""
+        size = memoryview(data).nbytes
+        return _begun(self._ask("import_archive", {"codec": codec, "version": version, "bytes": size}, data))
 
     def cancel(self) -> None:
         """End the turn between two calls."""

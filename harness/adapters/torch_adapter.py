@@ -19,6 +19,7 @@ from harness.adapters.torch_words import LOGITS_TYPE, fact, refusals, stored_nam
 from harness.engines.interface import Identity, Options
 from harness.errors import RefusedError
 from harness.model.values import Capability, Observability, RefusalCode
+from harness.torch_engine.archives import PATH, Archiver
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.handles import SessionHandle
 from harness.torch_engine.options import EngineOptions
@@ -57,11 +58,14 @@ class TorchAdapter:
     variants: Mapping[str, str] = VARIANTS
     disk_class: type[DiskStore] = DiskStore
     """Likewise of the disk tier."""
+    archiver_class: type[Archiver] = Archiver
+    """Likewise of what decodes archives."""
     path_sets: Mapping[str, Sequence[str]] = {
         "engine": (
             "harness.torch_engine:**/*.py",
             "harness.adapters:torch_*.py",
-        )
+        ),
+        "codec": ("harness.codec:*.py",),
     }
 
     def capabilities(self) -> frozenset[Capability]:
@@ -116,6 +120,7 @@ class TorchAdapterEngine:
         self._handles: dict[str, SessionHandle] = {}
         self._variants: dict[tuple[tuple[str, str | int | bool], ...], TorchEngine] = {}
         self.copied = CopiedBytes(engine)
+        self.archiver = adapter.archiver_class()
 
     def identity(self) -> Identity:
         """Read back what was loaded and set."""
@@ -130,7 +135,7 @@ class TorchAdapterEngine:
             model_digest=str(told["model_digest"]),
             hw_class=hw_class(kind, str(device.get("arch", "")), str(device.get("memory_kind", ""))),
             observability=Observability.PARTS,
-            facts={**facts, "logits_type": LOGITS_TYPE, **self._adapter.libraries(kind)},
+            facts={**facts, "logits_type": LOGITS_TYPE, "archive_path": PATH, **self._adapter.libraries(kind)},
             device=device,
             path_sets=self._adapter.path_sets,
         )

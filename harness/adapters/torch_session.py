@@ -141,6 +141,13 @@ class TorchAdapterSession:
         ends = sorted({*self._session.boundaries(), end}) if end else []
         return Begun(cached=position, restored_bytes=copied, schedule=ends)
 
+    def import_archive(self, data: Buffer, *, codec: str, version: int) -> Begun:
+        """Decode an archive into the session's K/V rows."""
+        with refusals():
+            written = self._engine.archiver.bring(self._session, bytes(data), codec, version)
+        position = self._session.position
+        return Begun(cached=position, restored_bytes=written, schedule=[position] if position else [])
+
     def cancel(self) -> None:
         """End the turn between two calls."""
         with refusals():

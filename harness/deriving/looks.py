@@ -16,6 +16,8 @@ LOOKED_AT: Final = TURNS | {
     StepKind.RESTORE,
     StepKind.IMPORT,
     StepKind.ROLLBACK,
+    StepKind.ENCODE,
+    StepKind.BRING,
 }
 """Steps with points."""
 ORDER: Final = (Phase.RESTORED, Phase.PREFILLED, Phase.END, Phase.SEEN)
@@ -43,7 +45,7 @@ def expected_phases(step: Step) -> tuple[Phase, ...]:
             return (Phase.PREFILLED, *ended)
         case StepKind.DECODE:
             return (Phase.END,)
-        case StepKind.OBSERVE:
+        case StepKind.OBSERVE | StepKind.ENCODE | StepKind.BRING:
             return (Phase.SEEN,)
         case StepKind.RESTORE | StepKind.IMPORT | StepKind.ROLLBACK:
             return () if step.unseen else (Phase.RESTORED,)

@@ -51,6 +51,8 @@ def target_of(fields: Node, kind: StepKind, scaling: Scaling) -> Mapping[str, Sc
             return _spoiling(fields, scaling)
         case StepKind.MEANWHILE:
             return _asked(fields)
+        case StepKind.ENCODE | StepKind.BRING:
+            return {"codec": fields.child("codec").text(), "version": fields.child("version").integer()}
         case _:
             return {}
 

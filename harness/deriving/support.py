@@ -23,11 +23,12 @@ _OF_KIND: Final[Mapping[StepKind, Capability]] = {
     StepKind.PRESSURE: Capability.EVICT,
     StepKind.EXPORT: Capability.IMAGE,
     StepKind.IMPORT: Capability.IMAGE,
-    StepKind.ALTER: Capability.IMAGE,
     StepKind.CANCEL: Capability.CANCEL,
     StepKind.SPOIL: Capability.DISK,
     StepKind.RIVAL: Capability.DISK,
     StepKind.MEANWHILE: Capability.MEANWHILE,
+    StepKind.ENCODE: Capability.ARCHIVE,
+    StepKind.BRING: Capability.ARCHIVE,
     StepKind.RECORD: Capability.ROLLBACK,
     StepKind.ROLLBACK: Capability.ROLLBACK,
 }

@@ -27,6 +27,8 @@ _Other = Literal[
     StepKind.MEANWHILE,
     StepKind.RECORD,
     StepKind.ROLLBACK,
+    StepKind.ENCODE,
+    StepKind.BRING,
 ]
 """Kinds that leave the length of their session alone, or make it another one's."""
 
@@ -96,8 +98,10 @@ class Walk:
             case StepKind.RESTART:
                 self._sessions.clear()
                 self._handles.clear()
-            case StepKind.EXPORT:
+            case StepKind.EXPORT | StepKind.ENCODE:
                 self._images[step.image or ""] = session.like()
+            case StepKind.BRING:
+                self._brought(step, session, node)
             case StepKind.IMPORT | StepKind.ALTER:
                 self._image(step, node)
             case StepKind.OBSERVE | StepKind.STORE | StepKind.EVICT | StepKind.BUDGET | StepKind.PRESSURE:
@@ -172,6 +176,14 @@ class Walk:
             self._images[str(step.target["to"])] = known.like()
         elif step.image in self._images:
             self._sessions[step.session] = known.like()
+
+    def _brought(self, step: Step, session: _Session, node: Node) -> None:
+        """An archive goes into rows that are there: as many as it was made of."""
+        known = self._images.get(step.image or "")
+        if known is None and not step.may_refuse:
+            node.fail(f"found archive {step.image!r}; made before this step: {', '.join(self._images) or 'none'}")
+        if known is not None and known.length != session.length and not step.may_refuse:
+            node.fail(f"found an archive of {known.length} tokens for a session of {session.length}")
 
     def _prompt(self, step: Step, node: Node) -> int:
         if step.prompt not in self._prompts:

@@ -66,6 +66,19 @@ class Look:
     """Whether the spool has all bytes that were to be kept."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Encoded:
+    """An archive that the harness made of a session's K/V rows."""
+
+    look: Look
+    """What the session has to be once the archive was decoded into it."""
+    archive: bytes
+    page_bytes: int
+    """Bytes of the rows that it stands for."""
+    path: str
+    """Path of the harness's own codec that made it."""
+
+
 class RemoteSession:
     """A session in a child process. Every method raises as :meth:`ChildProcess.ask` does."""
 
@@ -154,6 +167,27 @@ class RemoteSession:
         answer = self._call("import_image", {}, [image])
         return Timed(value=_begun(answer), ns=number(answer, "ns"))
 
+    def encode(self, codec: str, version: int, *, spool: bool) -> Encoded:
+        """Let the harness in the child make an archive of the session's K/V rows.
+
+        Args:
+            codec: Name of the codec.
+            version: Its version.
+            spool: Also keep the bytes that the parts must have once it was decoded.
+        """
+        answer = self._call("encode", {"codec": codec, "version": version, "spool": spool})
+        return Encoded(
+            look=_look(answer),
+            archive=bytes(_frame(answer)),
+            page_bytes=number(answer, "page_bytes"),
+            path=_text(answer, "path"),
+        )
+
+    def import_archive(self, archive: Buffer, *, codec: str, version: int) -> Timed[Begun]:
+        """Let the engine decode an archive into the session's K/V rows."""
+        answer = self._call("import_archive", {"codec": codec, "version": version}, [archive])
+        return Timed(value=_begun(answer), ns=number(answer, "ns"))
+
     def snapshot(self) -> Timed[str]:
         """Take an explicit snapshot; the value is the engine's handle."""
         answer = self._call("snapshot", {})
@@ -182,14 +216,7 @@ class RemoteSession:
         Args:
             spool: Also keep the bytes of every part in the spool.
         """
-        answer = self._call("look", {"spool": spool})
-        return Look(
-            rows=[row_from(_mapping(row)) for row in _list(answer, "rows")],
-            logits=_text(answer, "logits"),
-            logits_finite=_flag(answer, "finite"),
-            position=number(answer, "position"),
-            kept=_flag(answer, "kept"),
-        )
+        return _look(self._call("look", {"spool": spool}))
 
     def ship(self, part: str) -> bytearray:
         """Return the bytes of a part as they are now."""
@@ -227,6 +254,16 @@ class RemoteSession:
 
     def _call(self, operation: str, fields: Mapping[str, object], frames: Sequence[Buffer] = ()) -> Message:
         return self._ask(operation, {**fields, "session": self._number}, frames)
+
+
+def _look(answer: Message) -> Look:
+    return Look(
+        rows=[row_from(_mapping(row)) for row in _list(answer, "rows")],
+        logits=_text(answer, "logits"),
+        logits_finite=_flag(answer, "finite"),
+        position=number(answer, "position"),
+        kept=_flag(answer, "kept"),
+    )
 
 
 class RemoteEngine:

@@ -58,6 +58,10 @@ class UnmetError(StatecertError):
     """An obligation is not met; the message says what to do."""
 
 
+class UnaskedError(StatecertError):
+    """An obligation cannot be asked of this target; the message says which one could be asked."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Life:
     """One prompt from its begin to its last token, looked at on the way."""
@@ -232,6 +236,8 @@ def _probed(obligation: Obligation, kit: Kit, walk: _Walk) -> Finding:
         obligation.probe(kit)
     except UnmetError as unmet:
         return _found(obligation, Outcome.FAIL, str(unmet))
+    except UnaskedError as unasked:
+        return _found(obligation, Outcome.NOT_SUPPORTED, str(unasked))
     except EngineError as error:
         _let_go(kit.host, error)
         return _found(obligation, Outcome.FAIL, told(error))

@@ -161,6 +161,20 @@ class Session(Protocol):
         """
         ...
 
+    def import_archive(self, data: Buffer, *, codec: str, version: int) -> Begun:
+        """Decode an archive of coded K/V rows into the rows that this session has (capability ``archive``).
+
+        The archive (``CKG1``, ``docs/formats/archive.md``) holds, for the tokens that the state stands for, every K
+        layer and then every V layer in the order of :meth:`parts`: the rows of family ``kv`` whose names end in ``.k``
+        and ``.v``. They are replaced by what the codec gives, bit for bit; nothing else changes, the pending logits
+        included. ``cached`` is the position, ``restored_bytes`` counts what was written.
+
+        Refused, with nothing written: ``unsupported`` (another codec or version), ``format`` (no valid archive, or
+        segments of another version), ``layout`` (other layers, tokens, widths or element types), ``state`` (not now).
+        What is found wrong after the first write is refused with ``transfer``; the session is reset.
+        """
+        ...
+
     def cancel(self) -> None:
         """Cancel what the session is doing, between two calls (capability ``cancel``).
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 from harness.digest.blocks import ELEMENT_BYTES
 from harness.digest.parts import part_digest, part_digests
 from harness.engines import filedigests, registry, serving_images, serving_store
+from harness.engines.archives import coded
 from harness.engines.channel import Message
 from harness.engines.desk import Desk, begun, mapping, number, options, text, tokens
 from harness.engines.interface import Adapter, Aimed, Session, StatePart, Suggesting
@@ -271,6 +272,26 @@ class Server(Desk):
             "kept": kept,
         }
 
+    def encode(self, message: Message) -> Answer:
+        """Make an archive of a session's K/V rows; say what its parts must be once it was decoded into them."""
+        session, body = self.session(message), message.body
+        keep = body.get("spool") is True
+        session.synchronize()
+        parts = self._parts(session)
+        found = coded(parts, part_views(parts), text(body, "codec"), number(body, "version"))
+        digests, kept = self._hashed(parts, found.views, keep=keep)
+        logits = self._logits(session, parts, self.owners[number(body, "session")])
+        kept &= self._kept_logits(session, logits, keep=keep)
+        return {
+            "rows": list(part_rows(parts, found.views, digests)),
+            "logits": logits.sha256,
+            "finite": logits.finite,
+            "position": int(session.position()),
+            "kept": kept,
+            "page_bytes": found.page_bytes,
+            "path": found.path,
+        }, (memoryview(found.archive),)
+
     def ship(self, message: Message) -> Answer:
         """Send the bytes of one part as they are now."""
         _, view = self._part(message)
@@ -389,6 +410,7 @@ _OPERATIONS: Final[Mapping[str, Callable[[Server, Message], dict[str, object] | 
     "rollback": Server.rollback,
     "corrupt": Server.corrupt,
     "look": Server.look,
+    "encode": Server.encode,
     "ship": Server.ship,
     "dump": Server.dump,
     "locate": Server.locate,

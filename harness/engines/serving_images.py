@@ -33,6 +33,16 @@ def import_image(desk: Desk, message: Message) -> dict[str, object]:
     return {**begun(found), "ns": ns}
 
 
+def import_archive(desk: Desk, message: Message) -> dict[str, object]:
+    """Let the engine decode an archive into a session's K/V rows."""
+    session, archive = desk.session(message), frame(message)
+    codec, version = text(message.body, "codec"), number(message.body, "version")
+    found, ns = desk.timed(
+        "import_archive", session, lambda: session.import_archive(archive, codec=codec, version=version)
+    )
+    return {**begun(found), "ns": ns}
+
+
 def forge_image(desk: Desk, message: Message) -> Answer:
     """Let the engine forge one field of an image."""
     forged = memoryview(desk.engine(message).forge_image(frame(message), text(message.body, "what")))
@@ -42,5 +52,6 @@ def forge_image(desk: Desk, message: Message) -> Answer:
 OPERATIONS: Final[Mapping[str, Callable[[Desk, Message], dict[str, object] | Answer]]] = {
     "export_image": export_image,
     "import_image": import_image,
+    "import_archive": import_archive,
     "forge_image": forge_image,
 }

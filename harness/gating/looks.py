@@ -31,7 +31,7 @@ def due(step: Step) -> Iterator[Phase]:
         yield Phase.PREFILLED
     if step.decode and step.until is None:
         yield Phase.END
-    if step.kind is StepKind.OBSERVE:
+    if step.kind in (StepKind.OBSERVE, StepKind.ENCODE, StepKind.BRING):
         yield Phase.SEEN
     if step.kind in (StepKind.RESTORE, StepKind.IMPORT, StepKind.ROLLBACK) and not step.unseen:
         yield Phase.RESTORED

@@ -123,6 +123,10 @@ class StepKind(StrEnum):
     """Take the last tokens of a session back, in place."""
     SPOIL = "spoil"
     """Change a file of the disk tier."""
+    ENCODE = "encode"
+    """The harness makes an archive of a session's K/V rows, and files what they are once it was decoded."""
+    BRING = "bring"
+    """The engine decodes an archive into a session's K/V rows."""
 
 
 class TurnEnd(StrEnum):
@@ -153,7 +157,7 @@ class Step:
     """Stop the prefill at this position (a chunk boundary) and leave the turn open."""
     handle: str | None = None
     image: str | None = None
-    """``export``, ``import``, ``alter``: name of an image."""
+    """``export``, ``import``, ``alter``, ``encode``, ``bring``: name of an image or an archive."""
     options: Mapping[str, Scalar] = field(default_factory=dict)
     """Session options that differ from the engine's (chunk, namespace, route, turns, …); of a ``restart`` those of the
     engine."""
@@ -161,7 +165,8 @@ class Step:
     """``corrupt``: ``where`` (live, handle, store), ``boundary``, ``part`` (name or family), ``byte``, ``mask``; or, in
     place of the last three, ``damage``: a named damage to the geometry of a stored snapshot. ``export``: ``capacity``
     or ``short_by``. ``alter``: ``how``, ``at``, ``mask``, ``count``, ``of``, ``what``, ``to``. ``restart``: ``how``.
-    ``spoil``: ``what``, ``boundary``, ``index``, ``byte``, ``mask``, ``count``. ``meanwhile``: ``ask``."""
+    ``spoil``: ``what``, ``boundary``, ``index``, ``byte``, ``mask``, ``count``. ``meanwhile``: ``ask``.
+    ``encode``, ``bring``: ``codec``, ``version``."""
     count: int = 0
     """``evict``: how many; -1 clears. ``rollback``: tokens. ``meanwhile``: tokens to decode; 0: it prefills."""
     budget: Mapping[str, int | str] = field(default_factory=dict)

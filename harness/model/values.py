@@ -161,6 +161,8 @@ class Capability(StrEnum):
     """Take the last tokens of a session back in place: crop, trim, removal from a cache."""
     MEANWHILE = "meanwhile"
     """Ask a session for something while a call of it is in progress."""
+    ARCHIVE = "archive"
+    """Decode an archive of coded K/V rows straight into a session's rows."""
 
 
 class Family(StrEnum):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.deriving.prompts import prompt_ids
-from harness.engines.client import Look, RemoteEngine, RemoteSession
+from harness.engines.client import Encoded, Look, RemoteEngine, RemoteSession
 from harness.engines.host import EngineHost
 from harness.errors import RefusedError
 from harness.model.evidence import CellEvent, Facts, PartRow, Point, StepRecord, StoreView
@@ -152,6 +152,25 @@ class ArmRun:
         keep = cell.comparisons.spools(self.arm.id, self.rep, label, phase)
         found = cell.host.look(session.remote, spool=keep)
         session.rows = found.rows
+        cell.locator.looked(session.remote, self._file(found, label, phase, tokens))
+        return found
+
+    def encode(self, name: str, label: str, phase: Phase, codec: str, version: int) -> Encoded:
+        """Make an archive of a session's K/V rows; file what the session must be once it was decoded, as a look.
+
+        Raises:
+            EngineError: The rows cannot be coded, or the look failed.
+        """
+        session, cell = self.sessions[name], self.cell
+        keep = cell.comparisons.spools(self.arm.id, self.rep, label, phase)
+        found = session.remote.encode(codec, version, spool=keep)
+        # nothing live has these bytes: where another look differs, it is located when that one is made
+        cell.comparisons.add(self._file(found.look, label, phase, ()))
+        return found
+
+    def _file(self, found: Look, label: str, phase: Phase, tokens: Sequence[int]) -> Seen:
+        """Write down a look."""
+        cell = self.cell
         table = part_table(found.rows)
         cell.recorder.write(table)
         cell.recorder.write(
@@ -169,7 +188,7 @@ class ArmRun:
                 t_ns=cell.recorder.now(),
             )
         )
-        seen = Seen(
+        return Seen(
             arm=self.arm.id,
             rep=self.rep,
             label=label,
@@ -178,8 +197,6 @@ class ArmRun:
             rows={row.name: row for row in found.rows},
             logits=found.logits,
         )
-        cell.locator.looked(session.remote, seen)
-        return found
 
     def done(self, step: Step, detail: Facts | None = None) -> None:
         """Write down that a step which is not a turn ended."""

@@ -47,7 +47,7 @@ OPTIONS = {
     "disk": "",
     "disk_build": "",
 }
-ALL = frozenset(Capability) - {Capability.ROLLBACK, Capability.MEANWHILE}
+ALL = frozenset(Capability) - {Capability.ROLLBACK, Capability.MEANWHILE, Capability.ARCHIVE}
 IMAGE = struct.Struct("<4sI32sQ?4Q64s")
 LINK = struct.Struct("<32s32sQ32s4Q")
 

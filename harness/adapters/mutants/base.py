@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 from harness.adapters.torch_adapter import TorchAdapter, TorchAdapterEngine
 from harness.adapters.torch_session import TorchAdapterSession
 from harness.engines.interface import Options
+from harness.torch_engine.archives import Archiver
 from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.engine import TorchEngine
@@ -71,6 +72,7 @@ class Mutant(TorchAdapter):
     speculator: ClassVar[type[Speculator]] = Speculator
     imager: ClassVar[type[Imager]] = Imager
     disk_class: type[DiskStore] = DiskStore
+    archiver_class: type[Archiver] = Archiver
     adapter_session: ClassVar[type[TorchAdapterSession]] = TorchAdapterSession
     adapter_engine: ClassVar[type[TorchAdapterEngine]] = TorchAdapterEngine
     """Made of ``adapter_session``."""

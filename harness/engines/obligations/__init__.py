@@ -7,6 +7,7 @@ from typing import Final
 
 from harness.engines.conformance import Obligation
 from harness.engines.obligations.abilities import capabilities
+from harness.engines.obligations.archiving import archives
 from harness.engines.obligations.counting import counters
 from harness.engines.obligations.ending import reset_and_close
 from harness.engines.obligations.identifying import cold_repeats, identity
@@ -68,6 +69,13 @@ OBLIGATIONS: Final[Sequence[Obligation]] = (
     Obligation(id="counters", text="tokens, bytes and positions add up", probe=counters, after=("metadata",)),
     Obligation(id="refusals", text="says no by name, and changes nothing", probe=refusals, after=("metadata",)),
     Obligation(id="capabilities", text="what is declared works", probe=capabilities, after=("metadata",)),
+    Obligation(
+        id="archive",
+        text="decodes an archive into its rows, bit for bit",
+        probe=archives,
+        needs=(Capability.PARTS, Capability.ARCHIVE),
+        after=("metadata", "inventory"),
+    ),
     Obligation(
         id="reset",
         text="reset gives the opened state back, close frees",

@@ -7,7 +7,7 @@ from typing import Final
 
 from harness.model.scenario import Step, StepKind
 from harness.running.arms import ArmRun
-from harness.running.steps import corrupting, images, looking, restarts, rolling, snapshots, stores, turns
+from harness.running.steps import archives, corrupting, images, looking, restarts, rolling, snapshots, stores, turns
 
 RUNNERS: Final[Mapping[StepKind, Callable[[ArmRun, Step], None]]] = {
     StepKind.RUN: turns.run,
@@ -34,5 +34,7 @@ RUNNERS: Final[Mapping[StepKind, Callable[[ArmRun, Step], None]]] = {
     StepKind.RESTART: restarts.restart,
     StepKind.RIVAL: restarts.rival,
     StepKind.SPOIL: restarts.spoil,
+    StepKind.ENCODE: archives.encode,
+    StepKind.BRING: archives.bring,
 }
 """Every step kind to the function that runs it."""

@@ -58,7 +58,6 @@ def alter(arm: ArmRun, step: Step) -> None:
     Raises:
         EngineError: There is no such image or no such byte, nothing would change, or the engine refused to forge.
     """
-    arm.require(Capability.IMAGE)
     image, target = image_of(arm, step.image or ""), step.target
     how, name = str(target["how"]), str(target["to"])
     changed = _forged(arm, image.data, target) if how == "forge" else _ALTERATIONS[how](arm, image.data, target)

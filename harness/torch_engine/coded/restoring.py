@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from harness.codec import blocks
-from harness.codec.archive import MAX_PAGE, Record, read_archive
+from harness.codec.archive import MAX_PAGE, Archive, Record, read_archive
 from harness.codec.errors import GeometryError
 from harness.torch_engine.coded import lockstep, packing
 
@@ -40,6 +40,15 @@ def import_page(data: bytes | memoryview, targets: Sequence[Tensor], *, limit: i
     for record, target in placed:
         _decode_into(record, target)
     return archive.raw
+
+
+def fits(archive: Archive, targets: Sequence[Tensor]) -> None:
+    """Do nothing if a validated archive fits the buffers of a page.
+
+    Raises:
+        GeometryError: it does not.
+    """
+    _placed(archive.records, targets)
 
 
 def _placed(records: Sequence[Record], targets: Sequence[Tensor]) -> list[tuple[Record, Tensor]]:

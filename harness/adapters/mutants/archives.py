@@ -1,0 +1,89 @@
+"""Archives of coded rows that are decoded wrongly, or taken although they are damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from harness.adapters.mutants.base import Mutant, Stop
+from harness.torch_engine.archives import Archiver
+from harness.torch_engine.session import TorchSession
+
+_PLAIN = {"coded": "lcg2_f16_f16"}
+
+
+class _KeysForValues(Archiver):
+    def decode(self, data: bytes, targets: Sequence[Tensor]) -> int:
+        middle = len(targets) // 2
+        return super().decode(data, [*targets[middle:], *targets[:middle]])
+
+
+class KeysForValues(Mutant):
+    """Rows of K are decoded into V, and rows of V into K; both have one width."""
+
+    mutant_id = "K02.archive-k-for-v"
+    stopped_by = Stop(scenario="H71", cell=_PLAIN, check="decoded", part="kv", phase="seen")
+    archiver_class = _KeysForValues
+
+
+class _LastLayerLeft(Archiver):
+    def decode(self, data: bytes, targets: Sequence[Tensor]) -> int:
+        kept = targets[-1].clone()
+        written = super().decode(data, targets)
+        targets[-1].copy_(kept)
+        return written
+
+
+class LastLayerLeft(Mutant):
+    """V of the last layer stays as it was, and counts as written."""
+
+    mutant_id = "K04.archive-last-layer-left"
+    stopped_by = Stop(scenario="H71", cell={"coded": "lcg2_q8_0_q4_0"}, check="decoded", part="kv", phase="seen")
+    archiver_class = _LastLayerLeft
+
+
+class _HalfWritten(Archiver):
+    def bring(self, session: TorchSession, data: bytes, codec: str, version: int) -> int:
+        targets = self.targets(session)
+        if len(data) > len(targets):
+            targets[0][0] = 0
+        return super().bring(session, data, codec, version)
+
+
+class HalfWritten(Mutant):
+    """The first row is cleared before the archive is looked at, and stays so when it is refused."""
+
+    mutant_id = "K05.archive-half-written"
+    stopped_by = Stop(scenario="H71", cell=_PLAIN, check="untouched", part="kv", phase="seen")
+    archiver_class = _HalfWritten
+
+
+class _TailIgnored(Archiver):
+    def bring(self, session: TorchSession, data: bytes, codec: str, version: int) -> int:
+        whole = data[:-3] if data.endswith(bytes(3)) else data
+        return super().bring(session, whole, codec, version)
+
+
+class TailIgnored(Mutant):
+    """Bytes behind the last record are ignored."""
+
+    mutant_id = "K06.archive-tail-ignored"
+    stopped_by = Stop(scenario="H71", cell={"coded": "lcg1_f16_f16"}, check="long-refused", reason="not_refused")
+    archiver_class = _TailIgnored
+
+
+class _OtherRounding(Archiver):
+    def decode(self, data: bytes, targets: Sequence[Tensor]) -> int:
+        written = super().decode(data, targets)
+        for target in targets:
+            target.copy_((target.float() * 0.99951171875).to(target.dtype))
+        return written
+
+
+class OtherRounding(Mutant):
+    """Decoded values are multiplied by the rounded reciprocal of the scale: off by an ulp."""
+
+    mutant_id = "K10.archive-other-rounding"
+    stopped_by = Stop(scenario="H71", cell={"coded": "lcg2_f32_f16"}, check="decoded", part="kv", phase="seen")
+    archiver_class = _OtherRounding
