@@ -80,6 +80,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "session_option": "The target does not know a session option that the scenario uses.",
     "family": "The scenario works on a family of state that the target does not have.",
     "rollback": "The engine says that the state of this model cannot be taken back.",
+    "archive": "The target's rows cannot be coded, or it does not take archives of this version.",
     "observability": "The target shows less of its state than the scenario needs.",
     "crash": "The engine's process ended by itself.",
     "hang": "The engine gave no answer within the limit.",

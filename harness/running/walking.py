@@ -7,7 +7,7 @@ from typing import Final
 from harness.engines.host import EngineHost
 from harness.errors import EngineError, RefusedError
 from harness.model.evidence import Crash
-from harness.model.scenario import Arm, StepKind
+from harness.model.scenario import Arm, Step, StepKind
 from harness.model.values import Capability, RefusalCode
 from harness.running.arms import ArmRun, CellState, write_refusal
 from harness.running.crashes import crash_detail, crash_kind, lost_child
@@ -17,8 +17,13 @@ from harness.running.steps import RUNNERS
 
 OPTIONS: Final = "engine_options"
 """Reason of a cell whose engine options the target does not know."""
-_WHOLE: Final = frozenset({StepKind.RECORD, StepKind.ROLLBACK})
-"""Steps whose refusal with ``unsupported`` says that this model has no such thing."""
+_WHOLE: Final = {
+    StepKind.RECORD: Capability.ROLLBACK,
+    StepKind.ROLLBACK: Capability.ROLLBACK,
+    StepKind.ENCODE: Capability.ARCHIVE,
+    StepKind.BRING: Capability.ARCHIVE,
+}
+"""Steps whose refusal with ``unsupported`` says that this model has no such thing, unless they may be refused."""
 
 
 def run_arm(state: CellState, arm: Arm, rep: int) -> str:
@@ -78,14 +83,19 @@ def _walk(run: ArmRun) -> str:
             RUNNERS[step.kind](run, step)
         except RefusedError as error:
             write_refusal(run.cell, run.arm, run.rep, step, error)
-            if step.kind in _WHOLE and error.code == RefusalCode.UNSUPPORTED:
-                return Capability.ROLLBACK
+            if _lacks(step) and error.code == RefusalCode.UNSUPPORTED:
+                return _WHOLE[step.kind]
             if not step.may_refuse:
                 return ""
         except EngineError as error:
             _crashed(run.cell, run.arm, run.rep, step.label, error)
             return ""
     return ""
+
+
+def _lacks(step: Step) -> bool:
+    """Tell whether ``unsupported`` means that the target has no such thing: of an archive only where it must come in."""
+    return step.kind in _WHOLE and not (step.may_refuse and _WHOLE[step.kind] is Capability.ARCHIVE)
 
 
 def _close(run: ArmRun) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from torch import Tensor
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.torch_engine.archives import Archiver
+from harness.torch_engine.errors import MetadataError
 from harness.torch_engine.session import TorchSession
 
 _PLAIN = {"coded": "lcg2_f16_f16"}
@@ -61,8 +63,10 @@ class HalfWritten(Mutant):
 
 class _TailIgnored(Archiver):
     def bring(self, session: TorchSession, data: bytes, codec: str, version: int) -> int:
-        whole = data[:-3] if data.endswith(bytes(3)) else data
-        return super().bring(session, whole, codec, version)
+        for more in range(4):
+            with suppress(MetadataError):
+                return super().bring(session, data[: len(data) - more], codec, version)
+        return super().bring(session, data, codec, version)
 
 
 class TailIgnored(Mutant):
