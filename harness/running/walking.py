@@ -94,7 +94,7 @@ def _walk(run: ArmRun) -> str:
 
 
 def _lacks(step: Step) -> bool:
-    """Tell whether ``unsupported`` means that the target has no such thing: of an archive only where it must come in."""
+    """Tell whether ``unsupported`` means that the target has no such thing: of an archive where it must come in."""
     return step.kind in _WHOLE and not (step.may_refuse and _WHOLE[step.kind] is Capability.ARCHIVE)
 
 
