@@ -14,6 +14,7 @@ from harness.adapters.torch_disk import DISK_OPTIONS, disk_files, open_tier
 from harness.adapters.torch_faults import failing_transfers, memory_query
 from harness.adapters.torch_forging import forged
 from harness.adapters.torch_hardware import hw_class, library_digests, slug, torch_devices
+from harness.adapters.torch_planning import planned
 from harness.adapters.torch_session import TorchAdapterSession
 from harness.adapters.torch_words import LOGITS_TYPE, fact, refusals, stored_name
 from harness.engines.interface import Identity, Options
@@ -79,6 +80,10 @@ class TorchAdapter:
     def targets(self) -> Sequence[tuple[str, Options, str]]:
         """What a lab may name."""
         return [(f"torch-{preset}", {"preset": preset}, "") for preset in ("tiny", "small")]
+
+    def plan(self, options: Options, *, memory: int, context: int) -> Mapping[str, int]:
+        """Say who gets how many bytes of memory."""
+        return planned(options, memory=memory, context=context)
 
     def libraries(self, kind: str) -> Mapping[str, str]:
         """SHA-256 of the libraries that are really loaded, as facts.

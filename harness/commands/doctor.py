@@ -1,4 +1,8 @@
-"""Tell what this machine has, and what is missing: Python, packages, engines, devices, where files go."""
+"""Tell what this machine has, and what is missing: Python, packages, engines, devices, where files go.
+
+Where an engine says how memory would be divided, its plan is shown too: the workspace of a prefill first, snapshots get
+the rest, and from which context on no prefix fits.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -16,13 +20,15 @@ from harness.commands.common import LAB, add_json, show
 from harness.errors import EngineError, ExitCode, RefusedError, StatecertError, UsageError
 from harness.model.target import Target
 
-EXAMPLE = "example: statecert doctor"
+EXAMPLE = "example: statecert doctor --context 131072 --memory 8000000000"
 
+CONTEXT = 65_536
+"""Tokens of the sessions that memory is planned for, unless somebody says otherwise."""
 PACKAGES = ("torch", "numpy", "orjson", "jsonschema", "jsonschema-rs", "pyyaml", "rich", "jinja2", "pandas", "pytest")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """``--write`` and ``--json``."""
+    """``--write``, what memory is planned for, and ``--json``."""
     parser.add_argument(
         "--write",
         type=Path,
@@ -30,6 +36,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         const=Path(LAB),
         metavar="FILE",
         help=f"write the targets that can run here to a lab file (default: {LAB})",
+    )
+    parser.add_argument(
+        "--memory", type=int, default=0, metavar="BYTES", help="plan for so many bytes (default: what is free now)"
+    )
+    parser.add_argument(
+        "--context",
+        type=int,
+        default=CONTEXT,
+        metavar="TOKENS",
+        help="plan for sessions of so many tokens (default: %(default)s)",
     )
     add_json(parser)
 
@@ -40,13 +56,19 @@ def run(args: argparse.Namespace) -> ExitCode:
 
     if args.write is not None and args.write.exists():
         raise UsageError(f"{args.write} is there already; remove it, or name another file")
+    if args.memory < 0 or args.context < 1:
+        raise UsageError(
+            f"found {args.memory} bytes and {args.context} tokens; allowed are bytes from 0, tokens from 1 on"
+        )
     found: list[tuple[Target, str]] = []
-    rows = [*_base(), *_engines(found)]
+    rows: list[Mapping[str, str | int]] = [*_base(), *_engines(found, args.memory, args.context)]
     if args.write is not None:
         rows.append(_written(args.write, found))
     columns = [Column(key=key, header=key) for key in ("what", "state", "detail")]
+    if args.json:
+        columns.append(Column(key="number", header="number"))
     show(Table(title="this machine", columns=columns, rows=rows), as_json=args.json)
-    able = any(row["what"].startswith("device ") and row["state"] == "pass" for row in rows)
+    able = any(str(row["what"]).startswith("device ") and row["state"] == "pass" for row in rows)
     return ExitCode.GOOD if able else ExitCode.FINDINGS
 
 
@@ -75,16 +97,18 @@ def _written(path: Path, found: Sequence[tuple[Target, str]]) -> dict[str, str]:
     return _row("lab", "pass", f"{len(found)} targets in {path}")
 
 
-def _engines(found: list[tuple[Target, str]]) -> Iterator[dict[str, str]]:
+def _engines(found: list[tuple[Target, str]], memory: int, context: int) -> Iterator[Mapping[str, str | int]]:
     from harness.engines import registry
 
     names = registry.names()
     yield _row("engines", "pass" if names else "error", ", ".join(names) or "no entry point in harness.engines")
     for name in names:
-        yield from _devices(name, found)
+        yield from _devices(name, found, memory, context)
 
 
-def _devices(name: str, found: list[tuple[Target, str]]) -> Iterator[dict[str, str]]:
+def _devices(
+    name: str, found: list[tuple[Target, str]], memory: int, context: int
+) -> Iterator[Mapping[str, str | int]]:
     from harness.engines.host import EngineHost
 
     sys.stderr.write(f"asking {name} ...\n")
@@ -101,10 +125,41 @@ def _devices(name: str, found: list[tuple[Target, str]]) -> Iterator[dict[str, s
                         (Target(name=one, adapter=name, device=able, options=options), note)
                         for one, options, note in suggested
                     ]
+                    for one, options, _ in suggested:
+                        yield from _planned(one, host.plan(options, memory=memory, context=context), context)
         except RefusedError as refusal:  # it wants to be told something first: nothing here is broken
             yield _row(f"engine {name}", "not_run", refusal.message or str(refusal))
         except (EngineError, StatecertError) as problem:
             yield _row(f"engine {name}", "error", str(problem).splitlines()[0])
+
+
+def _planned(name: str, plan: Mapping[str, int], context: int) -> Iterator[Mapping[str, str | int]]:
+    """Say who gets how many bytes; nothing where the engine does not plan."""
+    if not plan:
+        return
+    fits, most = plan["prefixes"], plan["fits_up_to"]
+    prefixes = (
+        f"{fits:,} of {plan['prefix']:,} B each, the whole of {context:,} tokens"
+        if fits
+        else (f"none of {context:,} tokens fits ({plan['prefix']:,} B each): nothing this long is kept")
+    )
+    workspace = f"{plan['workspace_rows']:,} rows, measured at {plan['workspace_measured_at']:,} tokens"
+    rows = (
+        ("memory", f"{plan['total']:,} B", "total"),
+        ("weights", f"{plan['weights']:,} B", "weights"),
+        ("workspace", f"{plan['workspace']:,} B for a prefill of {workspace}", "workspace"),
+        ("session", f"{plan['state']:,} B at {context:,} tokens", "state"),
+        ("snapshots", f"{plan['snapshots']:,} B are left", "snapshots"),
+        ("prefixes", prefixes, "prefixes"),
+        (
+            "longest",
+            f"{most:,} tokens: no longer prefix fits" if most else "no prefix of any length fits",
+            "fits_up_to",
+        ),
+    )
+    for what, detail, key in rows:
+        state = "not_run" if what in ("prefixes", "longest") and not plan[key] else "pass"
+        yield {**_row(f"plan {name}: {what}", state, detail), "number": plan[key]}
 
 
 def _row(what: str, state: str, detail: str) -> dict[str, str]:

@@ -351,6 +351,17 @@ class EngineHost:
             with self._noting():
                 self._ask("spool", {"folder": "", "memory": 0, "disk": 0})
 
+    def plan(self, options: Options, *, memory: int, context: int) -> Mapping[str, int]:
+        """Return how memory would be divided; empty where the adapter does not say.
+
+        Raises:
+            EngineError: As :meth:`ChildProcess.ask` and :meth:`ensure`.
+        """
+        self.ensure()
+        asked = {"options": self.engine_options(options), "memory": memory, "context": context}
+        body = self._ask("plan", asked).body
+        return {name: value for name, value in body.items() if isinstance(value, int) and not isinstance(value, bool)}
+
     def times(self) -> Mapping[str, int]:
         """Return where the time of the present child went so far (``forward_ns``, ``look_ns``, …)."""
         return {name: int(str(value)) for name, value in self._ask("times", {}).body.items()}

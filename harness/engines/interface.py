@@ -356,3 +356,24 @@ class Suggesting(Protocol):
     def targets(self) -> Sequence[tuple[str, Options, str]]:
         """Name, engine options, and what a reader should know (or nothing), for each."""
         ...
+
+
+@runtime_checkable
+class Planning(Protocol):
+    """An adapter that says how memory would be divided, before an engine of that context is opened."""
+
+    def plan(self, options: Options, *, memory: int, context: int) -> Mapping[str, int]:
+        """Say who gets how many bytes.
+
+        Args:
+            options: Of an engine.
+            memory: Bytes there are; 0: what is free on the device now.
+            context: Tokens that a session is to hold.
+
+        Returns:
+            ``total``, ``weights``, ``state`` (one session), ``workspace`` (a prefill of ``workspace_rows`` rows,
+            measured at ``workspace_measured_at`` tokens), ``snapshots`` (what is left), ``prefix`` (one snapshot of the
+            whole context), ``prefixes`` (how many of these fit), ``fits_up_to`` (longest context in tokens of which one
+            fits).
+        """
+        ...

@@ -20,7 +20,7 @@ from harness.engines import filedigests, registry, serving_images, serving_store
 from harness.engines.archives import coded
 from harness.engines.channel import Message
 from harness.engines.desk import Desk, begun, mapping, number, options, text, tokens
-from harness.engines.interface import Adapter, Aimed, Session, StatePart, Suggesting
+from harness.engines.interface import Adapter, Aimed, Planning, Session, StatePart, Suggesting
 from harness.engines.locating import locate
 from harness.engines.looking import Logits, logits_of, part_rows, part_views
 from harness.engines.measuring import measure
@@ -81,6 +81,14 @@ class Server(Desk):
             "devices": [[name, reason] for name, reason in self._adapter.devices()],
             "targets": self._suggested(),
         }
+
+    def plan(self, message: Message) -> dict[str, object]:
+        """Say who would get how many bytes; nothing where the adapter does not plan."""
+        adapter: object = self._adapter
+        if not isinstance(adapter, Planning):
+            return {}
+        memory, context = number(message.body, "memory"), number(message.body, "context")
+        return dict(adapter.plan(options(message.body, "options"), memory=memory, context=context))
 
     def _suggested(self) -> list[list[object]]:
         adapter: object = self._adapter
@@ -390,6 +398,7 @@ class Server(Desk):
 _OPERATIONS: Final[Mapping[str, Callable[[Server, Message], dict[str, object] | Answer]]] = {
     "hello": Server.hello,
     "load": Server.load,
+    "plan": Server.plan,
     "open_engine": Server.open_engine,
     "subject": Server.subject,
     "close_engine": Server.close_engine,

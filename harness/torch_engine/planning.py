@@ -4,7 +4,8 @@ The workspace comes first: a prefill that cannot run is worse than a snapshot th
 prefix take is computed from layouts, which may lie on torch's ``meta`` device, so nothing is allocated; what a prefill
 takes is measured by running one.
 
-``python -m harness.torch_engine.planning --memory 8000000000 --context 131072`` shows a plan.
+``python -m harness.torch_engine.planning --memory 8000000000 --context 131072`` shows a plan, and so does
+``statecert doctor``, for what is free now.
 """
 
 from __future__ import annotations
@@ -218,6 +219,33 @@ def plan_engine(engine: TorchEngine, total: int, rows: int = WORKSPACE_ROWS) -> 
     )
 
 
+def plan_options(options: EngineOptions, total: int, rows: int = WORKSPACE_ROWS) -> tuple[MemoryPlan, int]:
+    """Divide memory for an engine that is not open: its workspace is measured on one of a shorter context.
+
+    Args:
+        options: the engine's; its ``max_seq_len`` is the context.
+        total: bytes there are.
+        rows: of the prefill for which workspace is reserved.
+
+    Returns:
+        The plan, and the context in tokens at which the workspace was measured.
+
+    Raises:
+        OptionError: an option out of range, or a number below its least.
+    """
+    measured = min(options.max_seq_len, 4 * rows)  # the scores of a longer index are all that a later one adds
+    engine = TorchEngine(replace(options, max_seq_len=measured))
+    config = model_config(options.preset, options.arch)
+    plan = plan_memory(
+        total=total,
+        context=options.max_seq_len,
+        layout_at=engine_layouts(config, options),
+        weights=sum(4 * math.prod(spec.shape) for spec in weight_specs(config).values()),
+        workspace=engine_workspace(engine, rows),
+    )
+    return plan, measured
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a plan of the embedded engine."""
     parser = argparse.ArgumentParser(prog="python -m harness.torch_engine.planning", description=main.__doc__)
@@ -227,17 +255,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--arch", default="hybrid", help="architecture (default: %(default)s)")
     parser.add_argument("--rows", type=int, default=WORKSPACE_ROWS, help="rows of a prefill (default: %(default)s)")
     asked = parser.parse_args(arguments)
-    measured = min(asked.context, 4 * asked.rows)  # the scores of a longer index are all that a later one adds
-    engine = TorchEngine(EngineOptions(preset=asked.preset, arch=asked.arch, max_seq_len=measured))
-    options = replace(engine.options, max_seq_len=asked.context)
-    config = model_config(asked.preset, asked.arch)
-    plan = plan_memory(
-        total=asked.memory,
-        context=asked.context,
-        layout_at=engine_layouts(config, options),
-        weights=sum(4 * math.prod(spec.shape) for spec in weight_specs(config).values()),
-        workspace=engine_workspace(engine, asked.rows),
-    )
+    options = EngineOptions(preset=asked.preset, arch=asked.arch, max_seq_len=asked.context)
+    plan, measured = plan_options(options, asked.memory, asked.rows)
     rows = {
         "weights": f"{plan.weights:,} B",
         "state of one session": f"{plan.state:,} B at {plan.context:,} tokens",

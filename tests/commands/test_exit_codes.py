@@ -355,6 +355,22 @@ def test_doctor(tmp_path: Path) -> None:
     assert "--command" in rows["engine stdio"]["detail"]
 
 
+def test_doctor_plans_memory_where_an_engine_says_how(tmp_path: Path) -> None:
+    def plan(memory: int) -> dict[str, dict[str, object]]:
+        done = statecert("doctor", "--json", "--memory", str(memory), "--context", "8192", cwd=tmp_path)
+        rows = {row["what"]: row for row in json.loads(done.stdout)["rows"]}
+        assert done.returncode == 0
+        return {name.partition(": ")[2]: row for name, row in rows.items() if name.startswith("plan torch-tiny: ")}
+
+    roomy, tight = plan(1 << 30), plan(24_000_000)
+    parts = ("weights", "workspace", "session", "snapshots")
+
+    assert sum(int(str(roomy[name]["number"])) for name in parts) == roomy["memory"]["number"] == 1 << 30
+    assert (roomy["prefixes"]["state"], tight["prefixes"]["state"]) == ("pass", "not_run")
+    assert "nothing this long is kept" in str(tight["prefixes"]["detail"])
+    assert 0 < int(str(tight["longest"]["number"])) < 8192 < int(str(roomy["longest"]["number"]))
+
+
 @ends("doctor", "no engine")
 def test_doctor_without_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from harness.cli import main
