@@ -1,7 +1,8 @@
 """Run engines with one planted fault each: all must be stopped, each by its named check at the expected part.
 
 A failing check stops a mutant; a crash, an error or a refusal that nobody planned does not. The clean engine runs every
-cell too and must pass it. With ``--matrix`` every mutant meets every scenario: which one stops which.
+cell too and must pass it. With ``--matrix`` every mutant meets every scenario: which one stops which. With ``--count``
+nothing is run: how many there are of each kind of fault, and which scenarios say that they stop them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--claims", action="store_true", help="run every mutant against all scenarios that list it under faults"
     )
+    parser.add_argument("--count", action="store_true", help="run nothing; count the mutants of each kind of fault")
     parser.add_argument(
         "--scenario",
         action="append",
@@ -60,6 +62,8 @@ def run(args: argparse.Namespace) -> ExitCode:
     for name in args.scenario:
         if name not in scenarios:
             raise UsageError(f"there is no scenario {name!r}; there are: {', '.join(scenarios) or 'none'}")
+    if args.count:
+        return _counted(names, scenarios, args)
     folder = new_run_folder(args.out)
     _tell(args, f"starting {args.target} on {args.device} ...\n")
     jobs = max(1, min(args.jobs, len(names)))
@@ -70,6 +74,45 @@ def run(args: argparse.Namespace) -> ExitCode:
             return _crossed(shops, expected, picked, args)
         wanted = [one for one in expected if not args.scenario or one.scenario in args.scenario]
         return _each(shops, wanted, scenarios, args)
+
+
+def _counted(names: Sequence[str], scenarios: Mapping[str, Scenario], args: argparse.Namespace) -> ExitCode:
+    """Count, and find out what is claimed by no scenario, or by one and not there."""
+    from harness.engines import registry
+
+    counts = kind_table(names, scenarios, whole=not args.mutant)
+    show(counts, as_json=args.json)
+    claimed = {fault for one in scenarios.values() for fault in one.faults}
+    unknown = sorted(claimed - set(registry.names(registry.MUTANTS)))
+    if unknown and not args.json:
+        sys.stdout.write(f"claimed by scenarios and not there: {', '.join(unknown)}\n")
+    empty = [row["kind"] for row in counts.rows if not row["mutants"]]
+    return ExitCode.FINDINGS if unknown or empty else ExitCode.GOOD
+
+
+def kind_table(names: Sequence[str], scenarios: Mapping[str, Scenario], *, whole: bool) -> Table:
+    """One row per kind of fault and one of all.
+
+    Args:
+        names: Ids of mutants.
+        scenarios: What may claim them.
+        whole: Also show known kinds that none of these is of.
+    """
+    from harness.reporting.fault_kinds import KINDS
+    from harness.reporting.tables import Column, Table
+
+    kinds = sorted({name.partition(".")[0] for name in names} | (set(KINDS) if whole else set()))
+    rows = [_kind_row(kind, [name for name in names if name.partition(".")[0] == kind], scenarios) for kind in kinds]
+    rows.append({**_kind_row("all", names, scenarios), "fault": f"{sum(bool(row['mutants']) for row in rows)} kinds"})
+    columns = [Column(key=key, header=key) for key in ("kind", "mutants", "scenarios", "fault")]
+    return Table(title=f"{len(names)} mutants", columns=columns, rows=rows)
+
+
+def _kind_row(kind: str, names: Sequence[str], scenarios: Mapping[str, Scenario]) -> dict[str, str | int]:
+    from harness.reporting.fault_kinds import KINDS
+
+    claiming = sum(not set(names).isdisjoint(one.faults) for one in scenarios.values())
+    return {"kind": kind, "mutants": len(names), "scenarios": claiming, "fault": KINDS.get(kind, "")}
 
 
 def _each(

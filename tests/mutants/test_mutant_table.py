@@ -14,6 +14,7 @@ import pytest
 
 import harness.adapters.mutants as package
 from harness.adapters.mutants.base import Mutant
+from harness.commands.mutants import kind_table
 from harness.engines import registry
 from harness.errors import NothingToDoError
 from harness.model.scenario import CheckKind, Scenario
@@ -124,3 +125,17 @@ def test_those_that_need_real_weights_are_of_the_preset_that_has_them() -> None:
     assert set(chosen([])) == set(chosen([], "small"))
     with pytest.raises(NothingToDoError, match="--preset smollm2"):
         chosen(["K02.needle-lost"])
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.mutant_id)
+def test_each_is_listed_by_the_scenario_that_stops_it(mutant: type[Mutant], scenarios: Mapping[str, Scenario]) -> None:
+    assert mutant.mutant_id in scenarios[mutant.stopped_by.scenario].faults
+
+
+def test_every_kind_has_mutants_and_scenarios_that_stop_them(scenarios: Mapping[str, Scenario]) -> None:
+    counts = kind_table([mutant.mutant_id for mutant in MUTANTS], scenarios, whole=True)
+    rows = {str(row["kind"]): row for row in counts.rows}
+
+    assert [f"K{number:02}" for number in range(1, 16)] == sorted(set(rows) - {"all"})
+    assert all(int(row["mutants"]) >= 4 and int(row["scenarios"]) >= 2 for row in rows.values()), rows
+    assert int(rows["all"]["mutants"]) >= 90

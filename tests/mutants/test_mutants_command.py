@@ -70,3 +70,27 @@ def test_a_matrix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[-2:] == ["stopped by no scenario here: none", "1 mutants, 1 stopped, 0 not stopped"]
     assert any(line.split() == ["K04.miss-reason-blank", "x", "."] for line in lines)
+
+
+def test_counting_runs_nothing_and_says_how_many_there_are_of_each_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("K12", "--count", "--json", out=tmp_path) == ExitCode.GOOD
+    counted = {row["kind"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+
+    assert set(counted) == {"K12", "all"}
+    assert counted["K12"]["mutants"] == counted["all"]["mutants"] >= 6
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("fakes")
+def test_counting_finds_a_scenario_that_claims_a_mutant_that_is_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (Path(__file__).parents[2] / "scenarios" / "A" / "A26-moved-beside.yaml").read_text()
+    folder = tmp_path / "own" / "A"
+    folder.mkdir(parents=True)
+    (folder / "A26-moved-beside.yaml").write_text(text.replace("K12.copy-not-awaited", "K12.never-planted"))
+
+    assert run("K12", "--count", "--scenarios", str(folder.parent), out=tmp_path) == ExitCode.FINDINGS
+    assert "K12.never-planted" in capsys.readouterr().out
