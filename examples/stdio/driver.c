@@ -350,7 +350,7 @@ static void decode(struct session *s) {
 
 /* Go on as prefill or decode would, and after the first token ask the session for something else. */
 static void meanwhile(struct session *s) {
-    static const char *known[][2] = {{"snapshot", "snapshot"}, {"restore", "restore"}, {"export", "export_image"},
+    static const char *known[][2] = {{"snapshot", "snapshot"}, {"restore", "restore"}, {"export", "export_image"}, {"import", "import_image"},
                                      {"begin", "begin"}, {"extend", "extend"}, {"decode", "decode"}, {"reset", "reset"}};
     char ask[32];
     text("ask", ask, sizeof ask);

@@ -306,7 +306,7 @@ impl Engine {
             }
             "meanwhile" => {
                 // goes on as prefill or decode would, and after the first token asks the session for something else
-                let known = ["snapshot", "restore", "export", "begin", "extend", "decode", "reset"];
+                let known = ["snapshot", "restore", "export", "import", "begin", "extend", "decode", "reset"];
                 session.asked = known.into_iter().find(|ask| *ask == request.text("ask")).ok_or("unsupported")?;
                 session.answered = None;
                 let call = if request.size("upto") > 0 { "prefill" } else { "decode" };

@@ -159,6 +159,7 @@ class TorchAdapterSession:
             "snapshot": self.snapshot,
             "restore": lambda: self.restore(handle),
             "export": self.image_size,
+            "import": lambda: self.import_image(image),
             "begin": lambda: self.begin(self._session.prompt.tolist(), cache=True),
             "extend": lambda: self.extend(self._session.prompt.tolist()),
             "decode": lambda: self.decode(1, {}),
@@ -166,6 +167,7 @@ class TorchAdapterSession:
         }
         if ask not in asks:
             raise RefusedError(RefusalCode.UNSUPPORTED, f"unknown ask {ask!r}; known are {', '.join(asks)}")
+        image = self.export_image(self.image_size()) if ask == "import" else b""
         codes: list[str] = []
 
         def once(session: TorchSession) -> None:

@@ -187,8 +187,9 @@ class Session(Protocol):
         """Go on, and in the middle of it ask this session for something else (capability ``meanwhile``).
 
         Args:
-            ask: ``snapshot``, ``restore`` (of ``handle``), ``export``, ``begin`` (the session's prompt again, with the
-                cache), ``extend``, ``decode`` or ``reset``. Another word: ``unsupported``.
+            ask: ``snapshot``, ``restore`` (of ``handle``), ``export``, ``import`` (of what the session exports right
+                before the call), ``begin`` (the session's prompt again, with the cache), ``extend``, ``decode`` or
+                ``reset``. Another word: ``unsupported``.
             upto: A schedule point to prefill to; 0: decode instead.
             count: Tokens to decode, greedily.
             handle: Of an explicit snapshot; empty but for ``restore``.

@@ -491,3 +491,17 @@ class RefusedOverrideSticks(Mutant):
     mutant_id = "K05.refused-override-sticks"
     stopped_by = Stop(scenario="G12", cell={"override": "namespace"}, check="entries-flag-kept", reason="other_count")
     engine = _TakesHalf
+
+
+class _ImportsInDecode(TorchSession):
+    def idle(self, what: str) -> None:
+        if what != "adopt" or self.doing != "decode":
+            super().idle(what)
+
+
+class ImportInDecode(Mutant):
+    """An image may be taken in while a token is being forwarded: the call in progress goes on in another state."""
+
+    mutant_id = "K05.import-in-decode"
+    stopped_by = Stop(scenario="D10", cell={"route": "ar"}, check="decode-import", reason="not_refused")
+    session = _ImportsInDecode

@@ -207,12 +207,13 @@ def _cancel_works(kit: Kit) -> None:
         require(list(again.tokens) == list(life.tokens), "after cancel() the next prompt gives other tokens")
 
 
-_ASKS: Final = ("snapshot", "restore", "export", "begin", "extend", "decode", "reset")
+_ASKS: Final = ("snapshot", "restore", "export", "import", "begin", "extend", "decode", "reset")
 """What may be asked in the middle of a call; a saved session is there to be restored."""
 _NEEDED: Final = {
     "snapshot": Capability.SNAPSHOT,
     "restore": Capability.SNAPSHOT,
     "export": Capability.IMAGE,
+    "import": Capability.IMAGE,
     "extend": Capability.EXTEND,
 }
 
