@@ -7,7 +7,7 @@ SUITE ?= default
 EXTRAS ?= transformers,mlx,llamacpp
 ENGINES ?= transformers mlx llamacpp server
 
-.PHONY: help venv extras extras-if-any engines certify test format lint check wheel-check rejudge gate fuzz full soak kill matrix reports reports-check benchmarks device-bundle clean
+.PHONY: help venv extras extras-if-any engines certify test format lint check wheel-check rejudge gate claims fuzz full soak kill matrix reports reports-check benchmarks device-bundle clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -48,6 +48,9 @@ lint: venv ## format check, lint, strict types, import contracts
 gate: venv ## gate the committed certificates
 	@$(BIN)/statecert gate certificates
 
+claims: venv ## README.md and docs/ say what the committed certificates say
+	@$(BIN)/statecert claims
+
 rejudge: venv ## judge all committed evidence again; any changed byte fails
 	@$(BIN)/statecert judge --check certificates
 
@@ -61,7 +64,7 @@ reports-check: venv ## reports/ are what certificates/ give
 	@$(BIN)/statecert report --format md --out reports --check
 
 # seconds first, minutes later; pytest last, so that its closing line is the last line
-check: extras-if-any lint gate rejudge reports-check wheel-check ## everything that CI runs
+check: extras-if-any lint gate claims rejudge reports-check wheel-check ## everything that CI runs
 	@$(BIN)/statecert fuzz --seconds 60
 	@$(BIN)/statecert mutants
 	@$(MAKE) --no-print-directory test

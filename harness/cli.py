@@ -21,6 +21,7 @@ COMMANDS = {
     "plan": "show the cells that a run would have",
     "judge": "derive decisions from evidence files, on any machine",
     "gate": "check certificates: validity, and what a policy requires",
+    "claims": "check texts against the certificates that they speak of",
     "report": "render certificates for reviewers (terminal, Markdown, HTML)",
     "explain": "say where two states first differ, in words",
     "history": "what replaced a certificate, what it replaced, and why",

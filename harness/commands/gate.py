@@ -54,6 +54,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="tree that packages lie below; with --fresh or --since (default: .)",
     )
     parser.add_argument("--at", default="", metavar="TIME", help="when keys and waivers must hold (default: now)")
+    parser.add_argument(
+        "--claims",
+        action="append",
+        type=str,
+        metavar="FILE",
+        help="a text, or a folder of them (*.md), that speaks of the certificates",
+    )
     parser.add_argument("--fix", action="store_true", help="first write anew what is generated, and nothing else")
     parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
     parser.add_argument("--record", metavar="DIR", help="also file the run as a record, under its own digest")
@@ -124,6 +131,10 @@ def _asked(args: argparse.Namespace) -> dict[str, Any]:
     asked["roots"] = args.root or ["."]
     if missing := next((root for root in args.root or () if not Path(root).is_dir()), ""):
         raise UsageError(f"no folder {missing!r} to look for files in")
+    if args.claims:
+        from harness.commands.texts import read_texts
+
+        asked["prose"] = read_texts(args.claims)
     if args.fresh:
         asked["fresh_in"] = args.root or ["."]
     if args.signers:

@@ -22,7 +22,7 @@ from harness.gating.documents import read_document, read_evidence
 from harness.gating.folder import READABLE, Entry, Folder, Form, Kind, scan
 from harness.gating.kinds import applies
 from harness.gating.known import CertificateFacts, Judged
-from harness.gating.rule import Asked, Body, Document, FolderFacts, Ledger, Problems, Rule, Subject
+from harness.gating.rule import Asked, Body, Document, FolderFacts, Ledger, Problem, Problems, Rule, Subject
 from harness.gating.rules import RULES
 from harness.gating.sight import Sight
 from harness.gating.states import state_of
@@ -31,6 +31,7 @@ from harness.model.evidence import Evidence
 from harness.wire import canonical
 
 if TYPE_CHECKING:
+    from harness.deriving.prose import Prose
     from harness.gating.since import Covered, Since
     from harness.model.campaign import CampaignRecords
     from harness.model.policy import Policy
@@ -59,6 +60,7 @@ def gate(
     policy: Policy | None = None,
     since: Since | None = None,
     roots: Sequence[str] = (".",),
+    prose: Sequence[Prose] = (),
     rules: Sequence[Rule] | None = None,
 ) -> GateReport:
     """Judge certificates folders.
@@ -73,6 +75,7 @@ def gate(
         policy: What is demanded beyond validity.
         since: The change that is judged; without one nothing is asked about what was there before.
         roots: Trees that packages lie below, to tell which certificates speak of a changed file.
+        prose: Texts that speak of the certificates of one folder.
         rules: Rules to run; all by default. A run with fewer rules says less, and lists which ran.
 
     Raises:
@@ -84,6 +87,8 @@ def gate(
     require_signatures = require_signatures or (policy is not None and policy.signatures)
     if require_signatures and keyring is None:
         raise UsageError("signatures are required, and it is not said whose; name the allowed signers")
+    if prose and len(folders) > 1:
+        raise UsageError("texts speak of one folder of certificates; name one")
     day = day or time.strftime("%Y-%m-%d", time.gmtime())
     fresh = None
     if fresh_in:
@@ -98,6 +103,7 @@ def gate(
         fresh=fresh,
         policy=policy,
         since=since,
+        prose=prose,
     )
     given = asked.options
     run = _Run([rule for rule in (RULES if rules is None else rules) if not rule.option or rule.option in given], asked)
@@ -113,6 +119,8 @@ class _Run:
 
     def __init__(self, rules: Sequence[Rule], asked: Asked) -> None:
         self.rules = rules
+        self.derives = any(rule.certificate is not None for rule in rules)
+        """Whether somebody asks what follows from evidence."""
         self.asked = asked
         self.findings: list[Finding] = []
         self.unlisted: Counter[ExitCode] = Counter()
@@ -140,7 +148,7 @@ class _Run:
     def _ask_one(self, rule: Rule, check: Callable[[_T], Problems], subject: _T, where: str) -> None:
         try:
             for problem in check(subject):
-                self._add(_finding(rule, where, problem.at, problem.message))
+                self._add(_finding(rule, where, problem))
         except Exception as error:  # noqa: BLE001 - a bug in a rule must not end the run, and must not be green
             self._add(_broken(rule, where, error))
 
@@ -201,11 +209,19 @@ class _Run:
         self.waived += waived
 
 
-def _gate_folder(run: _Run, root: str | os.PathLike[str]) -> None:
+def known(root: str | os.PathLike[str]) -> FolderFacts:
+    """Return what a folder holds, without judging it: for what is generated from certificates and ledger.
+
+    Raises:
+        UsageError: The folder does not exist.
+    """
+    return _read_folder(_Run((), Asked(day="")), root)
+
+
+def _read_folder(run: _Run, root: str | os.PathLike[str]) -> FolderFacts:
     folder = scan(root)
     if not folder.exists:
         raise UsageError(f"no folder {folder.root!r}; name one that holds certificates")
-    first = len(run.findings)
     for entry in folder.entries:
         run.ask(_entry_check, entry, _place(entry))
         if entry.kind is Kind.DRAFT:
@@ -213,10 +229,19 @@ def _gate_folder(run: _Run, root: str | os.PathLike[str]) -> None:
     facts = FolderFacts(folder, _read_ledger(run, folder), _Loader(), run.asked)
     for entry in folder.of(Kind.CERTIFICATE):
         _gate_certificate(run, facts, entry)
+    return facts
+
+
+def _gate_folder(run: _Run, root: str | os.PathLike[str]) -> None:
+    first = len(run.findings)
+    facts = _read_folder(run, root)
+    folder = facts.folder
     for entry in folder.of(Kind.EVIDENCE):
         if entry.path not in facts.looked_at:
             _evidence(run, facts, entry)
     run.ask(_folder_check, facts, folder.root)
+    for prose in run.asked.prose:
+        run.ask(_prose_check(facts), prose, prose.path)
     run.waive(facts, first)
     run.contested += _contested(facts)
     run.judged.add(facts.certificates, facts.ledger.events)
@@ -292,7 +317,8 @@ def _note_patterns(run: _Run, subject: Subject) -> None:
 def _subject(run: _Run, facts: FolderFacts, document: Document) -> Subject:
     body, status = document.value["body"], document.value["status"]
     entry = facts.folder.find(f"evidence/{body['run']['evidence']['sha256']}.jsonl")
-    evidence = _evidence(run, facts, entry) if entry is not None and entry.form in READABLE else None
+    readable = run.derives and entry is not None and entry.form in READABLE
+    evidence = _evidence(run, facts, entry) if readable and entry is not None else None
     derived, error = _derived(evidence)
     of_run = evidence if derived is not None and isinstance(evidence, Evidence) else None
     text = canonical.canonical_trusted(body)
@@ -377,6 +403,16 @@ def _certificate_check(kind: str) -> Callable[[Rule], Callable[[Subject], Proble
     return lambda rule: rule.certificate if applies(rule.id, kind) else None
 
 
+def _prose_check(facts: FolderFacts) -> Callable[[Rule], Callable[[Prose], Problems] | None]:
+    """Checks of texts against the certificates of a folder."""
+
+    def check(rule: Rule) -> Callable[[Prose], Problems] | None:
+        asked = rule.prose
+        return None if asked is None else lambda prose: asked(facts, prose)
+
+    return check
+
+
 def _folder_check(rule: Rule) -> Callable[[FolderFacts], Problems] | None:
     return rule.folder
 
@@ -385,13 +421,14 @@ def _place(entry: Entry) -> str:
     return f"{entry.root.rstrip('/')}/{entry.path}" if entry.root.strip("/") else f"{entry.root}{entry.path}"
 
 
-def _finding(rule: Rule, where: str, at: str, message: str) -> Finding:
+def _finding(rule: Rule, where: str, problem: Problem) -> Finding:
+    at = problem.at
     place = f"{where}#{at}" if at.startswith("/") else f"{where}{at}" if at.startswith("#") else _joined(where, at)
     return Finding(
         rule=rule.id,
-        severity=rule.severity,
+        severity=problem.severity or rule.severity,
         where=place,
-        message=message,
+        message=problem.message,
         hint=rule.hint,
         exit_code=rule.exit_code,
     )

@@ -20,6 +20,7 @@ from harness.model.certificate import Event
 from harness.model.evidence import Evidence
 
 if TYPE_CHECKING:
+    from harness.deriving.prose import Prose
     from harness.gating.freshness import Freshness
     from harness.gating.since import Since
     from harness.model.campaign import CampaignRecords
@@ -35,6 +36,8 @@ class Problem(NamedTuple):
 
     at: str
     message: str
+    severity: str = ""
+    """Empty: that of the rule."""
 
 
 Problems = Iterable[Problem]
@@ -113,6 +116,8 @@ class Asked(NamedTuple):
     policy: Policy | None = None
     since: Since | None = None
     """The change that is judged."""
+    prose: Sequence[Prose] = ()
+    """Texts that speak of certificates."""
 
     @property
     def options(self) -> frozenset[str]:
@@ -123,6 +128,7 @@ class Asked(NamedTuple):
             "--fresh": self.fresh is not None,
             "--policy": self.policy is not None,
             "--since": self.since is not None,
+            "--claims": bool(self.prose),
         }
         return frozenset(option for option, given in found.items() if given)
 
@@ -166,6 +172,7 @@ class Rule(NamedTuple):
     entry: Callable[[Entry], Problems] | None = None
     document: Callable[[Document], Problems] | None = None
     certificate: Callable[[Subject], Problems] | None = None
+    prose: Callable[[FolderFacts, Prose], Problems] | None = None
     folder: Callable[[FolderFacts], Problems] | None = None
     """A problem of a folder rule has the path (and pointer) in ``at``."""
 

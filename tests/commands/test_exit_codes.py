@@ -24,6 +24,7 @@ ELSEWHERE = {
     "new": "tests/commands_new",
     "mutants": "tests/mutants",
     "pack": "tests/certifying",
+    "claims": "tests/claims",
     **dict.fromkeys(("history", "supersede", "withdraw", "reinstate", "waive", "annotate"), "tests/ledger"),
     **dict.fromkeys(("sign", "verify", "trust", "export"), "tests/signing"),
 }

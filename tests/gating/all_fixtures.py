@@ -6,6 +6,7 @@ from tests.gating import (  # noqa: F401 - each registers its own
     body_fixtures,
     campaign_fixtures,
     change_fixtures,
+    claim_fixtures,
     count_fixtures,
     derived_fixtures,
     events_fixtures,
