@@ -48,6 +48,10 @@ VARIANTS: Final = {
 """Session option to the engine option in which such a session differs."""
 
 
+_TOLD: Final[Options] = {"logits_type": LOGITS_TYPE, "image_options": "threads"}
+"""Facts that hold for every such engine; other threads sum in another order, so an image of theirs is refused."""
+
+
 class TorchAdapter:
     """Entry point ``torch``."""
 
@@ -140,7 +144,7 @@ class TorchAdapterEngine:
             model_digest=str(told["model_digest"]),
             hw_class=hw_class(kind, str(device.get("arch", "")), str(device.get("memory_kind", ""))),
             observability=Observability.PARTS,
-            facts={**facts, "logits_type": LOGITS_TYPE, "archive_path": PATH, **self._adapter.libraries(kind)},
+            facts={**facts, **_TOLD, "archive_path": PATH, **self._adapter.libraries(kind)},
             device=device,
             path_sets=self._adapter.path_sets,
         )

@@ -41,10 +41,14 @@ FAMILIES: Final = "families"
 """Fact of a target: the families that its state has, comma-separated. Untold: it has whatever a scenario needs."""
 SESSION_OPTIONS: Final = "session_options"
 """Fact of a target: the session options that it knows, comma-separated. Untold: it knows whatever is asked."""
+IMAGE_OPTIONS: Final = "image_options"
+"""Fact of a target: the engine options that its images are bound to, comma-separated. Untold: none."""
 FAMILY: Final = "family"
 """Reason of a cell that works on a part of a family which the target's state does not have."""
 SESSION_OPTION: Final = "session_option"
 """Reason of a cell that opens a session with an option which the target does not know."""
+BOUND_IMAGE: Final = "image_option"
+"""Reason of a cell that brings an image into an engine with another value of an option that it is bound to."""
 TOKENIZER: Final = "tokenizer_sha256"
 """Fact of a target: SHA-256 of its vocabulary; see docs/formats/scenario.md."""
 OTHER_TOKENIZER: Final = "tokenizer"
@@ -83,7 +87,7 @@ def for_target(cell: CellPlan, capabilities: Collection[str], told: Mapping[str,
     Args:
         cell: As planned.
         capabilities: That the target declares.
-        told: Facts of its identity, of which :data:`FAMILIES` and :data:`SESSION_OPTIONS` are read.
+        told: Facts of its identity, of which those named above are read.
     """
     able = set(capabilities)
     dropped = {
@@ -105,8 +109,12 @@ def for_target(cell: CellPlan, capabilities: Collection[str], told: Mapping[str,
 
 def arm_lacks(arm: Arm, told: Mapping[str, object]) -> str:
     """Return why an arm cannot run for what the target tells of itself, as a reason code; empty: it can."""
-    has, known = _told(told, FAMILIES), _told(told, SESSION_OPTIONS)
+    has, known, bound = _told(told, FAMILIES), _told(told, SESSION_OPTIONS), _told(told, IMAGE_OPTIONS)
+    changed: set[str] = set()
     for step in arm.steps:
+        changed |= set(step.options) if step.kind is StepKind.RESTART else set()
+        if bound is not None and step.kind is StepKind.IMPORT and not step.may_refuse and bound & changed:
+            return BOUND_IMAGE
         part = str(step.target.get("part", ""))
         if has is not None and part in frozenset(Family) - has:
             return FAMILY
@@ -148,9 +156,9 @@ def capabilities_missing(
 ) -> tuple[str, ...]:
     """Return why the target cannot run the cell, as reason codes; empty: it can.
 
-    Capabilities by their names; ``observability`` where the target shows less than the scenario needs; ``family`` and
-    ``session_option`` where it says that it does not have them; ``no_control`` where an exact comparison would be left
-    without a control.
+    Capabilities by their names; ``observability`` where the target shows less than the scenario needs; ``family``,
+    ``session_option`` and ``image_option`` where it says that it does not have them, or binds its images to them;
+    ``no_control`` where an exact comparison would be left without a control.
     """
     needed: set[Capability] = set(cell.requires) | ({Capability.DISK} if DISK_OPTION in cell.engine else set())
     lacking: list[str] = []

@@ -71,9 +71,11 @@ class Identity:
     facts: Options
     """Element types, library digests, effective settings read back; strings, integers, booleans.
 
-    Two may be told to say what the target is not: ``families`` (those that the state of its models has, like
+    Three may be told to say what the target is not: ``families`` (those that the state of its models has, like
     ``conv,kv,recurrent``: others are not demanded of its inventory) and ``session_options`` (those that it knows, like
-    ``chunk,namespace``: cells that need others are ``not_supported``).
+    ``chunk,namespace``: cells that need others are ``not_supported``) and ``image_options`` (engine options that its
+    images are bound to, like ``threads``: cells that bring one into an engine with another value are
+    ``not_supported``).
     """
     device: Options
     """Device name, memory kind, driver and runtime versions; ``unknown`` where it cannot be told."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from harness.engines.host import EngineHost
@@ -17,13 +18,15 @@ from harness.running.steps import RUNNERS
 
 OPTIONS: Final = "engine_options"
 """Reason of a cell whose engine options the target does not know."""
-_WHOLE: Final = {
+_WHOLE: Final[Mapping[StepKind, str]] = {
     StepKind.RECORD: Capability.ROLLBACK,
     StepKind.ROLLBACK: Capability.ROLLBACK,
     StepKind.ENCODE: Capability.ARCHIVE,
     StepKind.BRING: Capability.ARCHIVE,
+    StepKind.RESTART: OPTIONS,
 }
-"""Steps whose refusal with ``unsupported`` says that this model has no such thing, unless they may be refused."""
+"""Steps whose refusal with ``unsupported`` says that this model has no such thing, and how that is called; unless they
+may be refused."""
 
 
 def run_arm(state: CellState, arm: Arm, rep: int) -> str:

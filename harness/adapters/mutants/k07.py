@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -220,3 +221,32 @@ class SharedRows(Mutant):
     mutant_id = "K07.shared-rows"
     stopped_by = Stop(scenario="A10", check="x-untouched", part="kv", phase="seen")
     engine = _OneRows
+
+
+class _KnowsAll(TorchEngine):
+    def __init__(self, *args: Any, **named: Any) -> None:
+        self.made: list[SessionBuffers] = []
+        super().__init__(*args, **named)
+
+    def new_buffers(self) -> SessionBuffers:
+        self.made.append(super().new_buffers())
+        return self.made[-1]
+
+
+class _RestoresOverAll(TorchSession):
+    def restore(self, handle: SessionHandle) -> None:
+        super().restore(handle)
+        assert isinstance(self.engine, _KnowsAll)  # noqa: S101 - planted together
+        for other in self.engine.made:
+            for mine, theirs in zip(self.buffers.layers, other.layers, strict=True):
+                if isinstance(mine, AttentionState) and isinstance(theirs, AttentionState):
+                    theirs.k.put(slice(1), mine.k[:1])
+
+
+class RestoreOverNeighbour(Mutant):
+    """A restore writes its first row into the cells of every session, as if all had one beginning."""
+
+    mutant_id = "K07.restore-over-neighbour"
+    stopped_by = Stop(scenario="R06", cell={"arch": "attention"}, check="neighbour-untouched", part="kv", phase="seen")
+    engine = _KnowsAll
+    session = _RestoresOverAll

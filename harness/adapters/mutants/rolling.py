@@ -1,4 +1,4 @@
-"""Faults in taking tokens back, and in what is read late: of several kinds, for the scenarios R01 to R05."""
+"""Faults in taking tokens back, and in what is read late: of several kinds, for the scenarios R01 to R07."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import numpy as np
 from torch import Tensor
 
 from harness.adapters.mutants.base import Mutant, Stop
+from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.errors import IdentityError
-from harness.torch_engine.handles import SessionHandle
+from harness.torch_engine.handles import IDENTITY_FREE, SessionHandle
+from harness.torch_engine.image import Expectation
+from harness.torch_engine.image_wire import ImageDescription
 from harness.torch_engine.rolling import Mark, Trail
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.session_image import Imager
@@ -149,6 +152,43 @@ class OtherCapacityRefused(Mutant):
     mutant_id = "K06.other-capacity-refused"
     stopped_by = Stop(scenario="R05", cell={"arch": "hybrid", "room": "more"}, check="came-in", reason="refused")
     session = _OtherCapacityRefused
+
+
+class _OwnCapacityOnly(Imager):
+    def expectation(self, session: TorchSession, about: ImageDescription) -> Expectation:
+        return replace(super().expectation(session, about), identity_free=IDENTITY_FREE - {"max_seq_len"})
+
+
+class ImageOfOwnCapacity(Mutant):
+    """An image is refused by an engine with a longer context, though it fits."""
+
+    mutant_id = "K06.image-of-own-capacity"
+    stopped_by = Stop(scenario="R07", cell={"into": "longer"}, check="came-in", reason="refused")
+    imager = _OwnCapacityOnly
+
+
+class _RemembersFirst(TorchEngine):
+    first: TorchSession | None = None
+
+    def open_session(self, **overrides: object) -> TorchSession:
+        made = super().open_session(**overrides)
+        self.first = self.first or made
+        return made
+
+
+class _IntoFirst(Imager):
+    def bring(self, session: TorchSession, data: Buffer) -> int:
+        assert isinstance(session.engine, _RemembersFirst)  # noqa: S101 - planted together
+        return super().bring(session.engine.first or session, data)
+
+
+class ImageInFirstSlot(Mutant):
+    """An image goes into the first slot, which it came from, whoever is there now."""
+
+    mutant_id = "K03.image-in-first-slot"
+    stopped_by = Stop(scenario="R07", cell={"into": "slot"}, check="other-slot-untouched", part="meta", phase="seen")
+    engine = _RemembersFirst
+    imager = _IntoFirst
 
 
 _DEEP = 128
