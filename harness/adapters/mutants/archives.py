@@ -1,4 +1,4 @@
-"""Archives of coded rows that are decoded wrongly, or taken although they are damaged."""
+"""Archives of coded rows, decoded wrongly or taken although damaged: faults of several kinds."""
 
 from __future__ import annotations
 
