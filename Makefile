@@ -7,7 +7,7 @@ SUITE ?= default
 EXTRAS ?= transformers,mlx,llamacpp
 ENGINES ?= transformers mlx llamacpp server
 
-.PHONY: help venv extras extras-if-any engines certify test format lint check wheel-check rejudge gate claims fuzz full soak kill matrix reports reports-check benchmarks device-bundle clean
+.PHONY: help venv extras extras-if-any engines certify test format lint check wheel-check rejudge gate claims fuzz full soak kill matrix kvmatrix reports reports-check benchmarks device-bundle clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -74,6 +74,9 @@ full: venv ## the suite full on this machine, certificates and gate in runs/ (up
 
 matrix: venv ## every mutant against the scenarios that claim it; certified (minutes; ARGS=--reach kind takes hours)
 	@$(BIN)/statecert matrix --certify $(ARGS)
+
+kvmatrix: venv ## K/V element types: exact pages beside CacheGen archives, measured; certified (minutes)
+	@$(BIN)/statecert kv --certify
 
 soak: venv ## 500 turns of growing conversations: memory and budget hold; certified (minutes)
 	@$(BIN)/statecert soak --certify

@@ -39,6 +39,7 @@ COMMANDS = {
     "mutants": "run engines with one planted fault each; all must be stopped",
     "faults": "flip single bits all over the state; all must be located",
     "matrix": "which scenario stops which engine with a planted fault",
+    "kv": "K/V element types side by side: exact pages and CacheGen archives, measured",
     "soak": "let conversations grow for hundreds of turns; memory and budget must hold",
     "kill": "kill the engine inside a publish; the next process must open what is left",
     "fuzz": "give the readers and the gate inputs that nobody thought of",

@@ -14,6 +14,7 @@ from harness.adapters.torch_disk import DISK_OPTIONS, disk_files, open_tier
 from harness.adapters.torch_faults import failing_transfers, memory_query
 from harness.adapters.torch_forging import forged
 from harness.adapters.torch_hardware import hw_class, library_digests, slug, torch_devices
+from harness.adapters.torch_pages import TorchPages
 from harness.adapters.torch_planning import planned
 from harness.adapters.torch_session import TorchAdapterSession
 from harness.adapters.torch_words import LOGITS_TYPE, fact, refusals, stored_name
@@ -65,6 +66,8 @@ class TorchAdapter:
     """Likewise of the disk tier."""
     archiver_class: type[Archiver] = Archiver
     """Likewise of what decodes archives."""
+    pages_class: type[TorchPages] = TorchPages
+    """Likewise of the pages."""
     path_sets: Mapping[str, Sequence[str]] = {
         "engine": (
             "harness.torch_engine:**/*.py",
@@ -80,6 +83,10 @@ class TorchAdapter:
     def devices(self) -> Sequence[tuple[str, str]]:
         """Devices of this torch build, best first."""
         return torch_devices()
+
+    def open_pages(self, options: Options) -> TorchPages:
+        """Its K/V rows as pages; see `harness.engines.pages`."""
+        return self.pages_class(options)
 
     def targets(self) -> Sequence[tuple[str, Options, str]]:
         """What a lab may name."""

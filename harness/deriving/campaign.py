@@ -14,6 +14,7 @@ from harness.deriving.campaign_body import KIND, SCHEMA, common, common_limits
 from harness.deriving.faults import FAULTS, derive_faults
 from harness.deriving.foreign import FOREIGN, derive_foreign
 from harness.deriving.kill import KILL, derive_kill
+from harness.deriving.kv import KV, derive_kv
 from harness.deriving.matrix import MATRIX, derive_matrix
 from harness.deriving.selfcheck import FUZZ, SELFTEST, derive_fuzz, derive_selftest
 from harness.deriving.soak import SOAK, derive_soak
@@ -30,6 +31,7 @@ CAMPAIGNS: Final[Mapping[str, Derive]] = {
     FOREIGN: derive_foreign,
     FUZZ: derive_fuzz,
     KILL: derive_kill,
+    KV: derive_kv,
     MATRIX: derive_matrix,
     SELFTEST: derive_selftest,
     SOAK: derive_soak,

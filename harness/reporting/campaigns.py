@@ -13,6 +13,7 @@ from typing import Final
 from harness.model.certificate import Certificate
 from harness.reporting import selfchecks
 from harness.reporting.campaign_counts import KILL, SOAK, told_with
+from harness.reporting.campaign_kv import kv
 from harness.reporting.campaign_matrix import matrix
 from harness.reporting.claimable import headline_limit, is_mutant, subject
 from harness.reporting.foreign import FOREIGN, foreign
@@ -230,6 +231,7 @@ _CAMPAIGNS: Final[Mapping[str, Callable[[Certificate], Told]]] = {
     FOREIGN: foreign,
     "fuzz": selfchecks.fuzz,
     "selftest": selfchecks.selftest,
+    "kv": kv,
     "matrix": matrix,
     "soak": told_with(SOAK),
     "kill": told_with(KILL),

@@ -25,6 +25,29 @@ _REASONS: Final[Mapping[str, str]] = {
     "budget_never_reached": "The budget was never reached, so that it holds shows nothing.",
     "states_do_not_differ": "Different prompts left the same state: the digests are blind.",
     "nothing_restored": "Nothing was restored, so nothing was compared.",
+    "exact_differs": "The exact form did not come back as it was, so nothing can be said beside it.",
+    "size_formula": "The bytes of an archive are not those of its formula, which does not depend on the data.",
+    "too_few_pairs": "There are too few pairs, or too few processes, to judge a time.",
+    "larger": "The lossy form is not smaller than the exact one.",
+    "restore_slower": "Restore to first token takes longer than of the exact form.",
+    "import_slower": "The import takes longer than its limit.",
+    "total_dearer": "Encode, write, read and import together cost more than of the exact form.",
+    "more_memory": "The import takes more memory than its limit.",
+    "entry_failed": "A probe of an entry of the catalogue did not hold.",
+    "entry_missing": "Something that an entry of the catalogue asks for was not tried.",
+    "cell_in_error": "A cell is an error, so that nothing can be said of it.",
+    "cell_inconclusive": "A cell lies inside the noise.",
+    "no_cells": "Nothing was measured.",
+    **{
+        f"{name}_{word}": f"{what}: {why}"
+        for name, what in (("restore", "Restore to first token"), ("import", "Import"), ("total", "Total cost"))
+        for word, why in (
+            ("unstable", "the processes disagree by more than is allowed."),
+            ("control_moved", "the exact form differs from itself by more than the noise that is allowed."),
+            ("implausible", "the gain is too large to be believed."),
+            ("in_noise", "the interval holds the limit."),
+        )
+    },
     "memory_grew": "Memory grew after the warm-up by more than is allowed.",
     "over_budget": "Snapshots held more bytes than the budget.",
     "differs": "A turn was not the same without the cache.",

@@ -346,7 +346,7 @@ class SessionState:
         with self.transferring():
             self.restore_parts(saved, layout)
         self.pinned = saved.pin
-        self._become(meta, np.asarray(saved.prompt, dtype=np.int32))
+        self.become(meta, np.asarray(saved.prompt, dtype=np.int32))
 
     def adopt(self, meta: bytes, parts: Mapping[str, Buffer], prompt: Sequence[int] = ()) -> None:
         """Become a session whose parts come as bytes, like an image; checked before anything is touched.
@@ -374,7 +374,7 @@ class SessionState:
         with self.transferring():
             self.load_parts(layout, parts)
         self.pinned = None
-        self._become(decoded, tokens)
+        self.become(decoded, tokens)
         if decoded.pinned:
             self.pin(decoded.pinned)
 
@@ -386,8 +386,8 @@ class SessionState:
             raise MetadataError(f"metadata: expected a pin of at most {decoded.position}, found {decoded.pinned}")
         return decoded, self.buffers.layout("session", decoded.layers, decoded.position + decoded.owed)
 
-    def _become(self, meta: Metadata, prompt: npt.NDArray[np.int32]) -> None:
-        """Drop this turn and take over, once the bytes are in place."""
+    def become(self, meta: Metadata, prompt: npt.NDArray[np.int32]) -> None:
+        """Drop this turn and take over what part 0 says, once the bytes of all parts are in place."""
         self.abandon()
         self.continuing.drop()
         self.trail.drop()

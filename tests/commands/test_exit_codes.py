@@ -17,7 +17,7 @@ TABLE = ROOT / "docs" / "exit-codes.md"
 ELSEWHERE = {
     "conform": "tests/conform",
     "faults": "tests/faults",
-    **dict.fromkeys(("soak", "kill", "matrix"), "tests/campaigns"),
+    **dict.fromkeys(("soak", "kill", "matrix", "kv"), "tests/campaigns"),
     "fuzz": "tests/fuzz",
     "import": "tests/foreign",
     "selftest": "tests/selftest",

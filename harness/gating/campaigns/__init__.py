@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.gating import selfcheckcounts
-from harness.gating.campaigns import faults, kill, matrix, soak
+from harness.gating.campaigns import faults, kill, kv, matrix, soak
 from harness.gating.rule import Body, Problems
 
 Records = Sequence[Mapping[str, Any]]
@@ -31,5 +31,6 @@ QUESTIONS: Final[Mapping[str, Questions]] = {
     "matrix": Questions(in_body=matrix.in_body, in_records=matrix.in_records),
     "fuzz": Questions(in_body=selfcheckcounts.fuzz_in_body, in_records=selfcheckcounts.fuzz_in_records),
     "soak": Questions(in_body=soak.in_body, in_records=soak.in_records),
+    "kv": Questions(in_body=kv.in_body, in_records=kv.in_records),
     "kill": Questions(in_body=kill.in_body, in_records=kill.in_records),
 }

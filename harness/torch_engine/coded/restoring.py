@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -10,12 +10,23 @@ import torch
 from harness.codec import blocks
 from harness.codec.archive import MAX_PAGE, Archive, Record, read_archive
 from harness.codec.errors import GeometryError
+from harness.codec.paths import coder
 from harness.torch_engine.coded import lockstep, packing
 
 Tensor = torch.Tensor
+TORCH = "torch"
+"""The path that runs on the device of the buffers."""
 
 
-def import_page(data: bytes | memoryview, targets: Sequence[Tensor], *, limit: int = MAX_PAGE) -> int:
+def import_page(
+    data: bytes | memoryview,
+    targets: Sequence[Tensor],
+    *,
+    limit: int = MAX_PAGE,
+    path: str = TORCH,
+    write: bool = True,
+    wrote: Callable[[int], None] | None = None,
+) -> int:
     """Decode an archive into the buffers of a page.
 
     The archive is validated whole, and matched with every buffer, before the first write; a symbol outside its bins is
@@ -28,6 +39,10 @@ def import_page(data: bytes | memoryview, targets: Sequence[Tensor], *, limit: i
             transposed layer: its view with these axes), or u8 [tokens, row bytes] of a blocked type; and u8 [bytes] for
             exact bytes. Any strides, any device.
         limit: bytes of the decoded page that the caller can take.
+        path: what decodes the streams of LCG1: ``torch`` on the buffers' device, or a path of `harness.codec.paths`
+            on the host, tile by tile. LCG2 and all arithmetic run in torch.
+        write: False stops before the first write, once everything is validated.
+        wrote: told after each record how many are written; may raise to break off.
 
     Returns:
         Bytes of the page.
@@ -37,8 +52,10 @@ def import_page(data: bytes | memoryview, targets: Sequence[Tensor], *, limit: i
     """
     archive = read_archive(data, limit=limit)
     placed = _placed(archive.records, targets)
-    for record, target in placed:
-        _decode_into(record, target)
+    for count, (record, target) in enumerate(placed if write else (), start=1):
+        _decode_into(record, target, path)
+        if wrote is not None:
+            wrote(count)
     return archive.raw
 
 
@@ -88,13 +105,15 @@ def _rows(record: Record, target: Tensor, inside: int, where: str) -> Tensor:
     return target[first : first + record.tokens]
 
 
-def _decode_into(record: Record, target: Tensor) -> None:
+def _decode_into(record: Record, target: Tensor, path: str) -> None:
     segment, device = record.segment, target.device
     if segment is None:
         target.copy_(torch.frombuffer(bytearray(record.payload), dtype=torch.uint8))
         return
-    if segment.version == 1:
+    if segment.version == 1 and path == TORCH:
         symbols = lockstep.decode(segment, device)
+    elif segment.version == 1:
+        symbols = torch.from_numpy(coder(path).decode(segment)).to(device)
     else:
         packed = torch.from_numpy(np.array(segment.payload)).to(device)
         symbols = packing.unpack(packed, segment.rows * segment.channels, segment.bins)

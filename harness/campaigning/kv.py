@@ -1,0 +1,194 @@
+"""The matrix of K/V element types: fresh processes, each of which measures every page in its exact and its lossy forms.
+
+The parent starts the processes one after another, takes their records and files them; it measures nothing. What is
+planned, and what follows from the records, is `harness.deriving.kv`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from harness.campaigning.campaign import Campaign, Tell, Write, conduct, require_able
+from harness.deriving.kv import KV, plan_groups
+from harness.deriving.kv_entries import TYPES, derive_entries
+from harness.engines import registry
+from harness.engines.pages import Paged
+from harness.errors import NothingToDoError, ProtocolError, UsageError
+from harness.pipeline import Bench
+
+if TYPE_CHECKING:
+    from harness.engines.host import EngineHost
+
+MODELS: Final[Mapping[str, Mapping[str, str]]] = {
+    "scheduled": {"preset": "deep", "arch": "attention"},
+    "wide": {"preset": "deep", "arch": "sliding"},
+}
+"""Twelve layers in one cache, so that both numbers of bins run; and two caches of fewer than ten layers each."""
+CODED: Final = ("f32", "f16", "q8_0", "q4_0")
+PREFIXES: Final = (4000, 19_000)
+LIMITS: Final[Mapping[str, int]] = {
+    "size_ppm": 1_000_000,
+    "restore_ppm": 1_000_000,
+    "import_ppm": 2_000_000,
+    "total_ppm": 1_000_000,
+    "host_kib": 4096,
+    "pairs": 10,
+    "noise_ppm": 100_000,
+    "spread_ppm": 250_000,
+    "implausible_ppm": 20_000,
+}
+"""Lossy beside exact, in millionths; KiB above a decoded page that an import may take; rules of the measurement."""
+PAGE_MUTANTS: Final = "harness.page_mutants"
+"""Entry-point group of adapters whose pages have one planted fault."""
+_LONGEST: Final = 3600
+_RECORDS: Final = frozenset({"kv_page", "kv_round", "kv_memory", "kv_walk", "kv_probe", "kv_oracle"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What a caller chose."""
+
+    scale: int = 16
+    """Divides the prefixes of 4,000 and 19,000 tokens."""
+    pairs: Sequence[str] = CODED
+    """Element types of K and of V."""
+    models: Sequence[str] = tuple(MODELS)
+    processes: int = 2
+    rounds: int = 5
+    steps: int = 32
+    path: str = "compiled"
+
+
+def procedure_of(asked: Asked) -> Mapping[str, object]:
+    """Return what is going to be done.
+
+    Raises:
+        UsageError: A type or a model that is none, a scale below 1, or too few rounds to say anything.
+    """
+    strange = sorted({*asked.pairs} - {*CODED}) + sorted({*asked.models} - {*MODELS})
+    if strange or asked.scale < 1 or not asked.pairs or not asked.models:
+        raise UsageError(f"found {strange or asked.scale}; types are {', '.join(CODED)}, models {', '.join(MODELS)}")
+    if asked.processes < 2 or asked.processes * asked.rounds < LIMITS["pairs"]:
+        raise UsageError(
+            f"found {asked.processes} processes of {asked.rounds} rounds; at least 2, and 10 rounds in all"
+        )
+    return {
+        "models": {name: dict(MODELS[name]) for name in asked.models},
+        "prefixes": [prefix // asked.scale for prefix in PREFIXES],
+        "scale": asked.scale,
+        "types": list(TYPES),
+        "coded": list(asked.pairs),
+        "versions": [1, 2],
+        "processes": asked.processes,
+        "rounds": asked.rounds,
+        "warmups": 1,
+        "steps": asked.steps,
+        "path": asked.path,
+        "limits": dict(LIMITS),
+    }
+
+
+def run_kv(bench: Bench, asked: Asked, tell: Tell | None = None) -> Campaign:
+    """Run the campaign on a target that is up, and write its two files into the run folder.
+
+    Raises:
+        UsageError: See :func:`procedure_of`.
+        NothingToDoError: The device is absent, or the adapter has no pages.
+        ProtocolError: A process ended without telling all that it was asked for.
+    """
+    procedure = procedure_of(asked)
+    require_able(bench, ())
+    adapter, group = bench.target.adapter, bench.target.group
+    if not isinstance(registry.load(adapter, group), Paged):
+        raise NothingToDoError(f"{adapter} does not offer its K/V rows as pages")
+    groups = len(plan_groups(procedure))
+
+    def work(write: Write) -> Sequence[EngineHost]:
+        bench.host.open_engine({}).close()  # so that there is a child whose digests were tried
+        for process in range(asked.processes):
+            job = _job(adapter, group, {"device": _device(bench)}, procedure, process=process, probes=process == 0)
+            pages = 0
+            for record in child(job):
+                write(record)
+                if record["type"] == "kv_page" and tell is not None:
+                    pages += 1
+                    tell(f"process {process}, pages of {groups}", pages)
+        return [bench.host]
+
+    return conduct(bench, KV, procedure, work)
+
+
+def probe(adapter: str, group: str, device: str, path: str = "compiled") -> Sequence[Mapping[str, object]]:
+    """Try the probes alone on an adapter, and return the rows of the entries that are made of them."""
+    procedure = procedure_of(Asked(path=path))
+    records = child(_job(adapter, group, {"device": device}, procedure, process=-1, probes=True))
+    return [row for row in derive_entries(records, [], []) if row["entry"] not in ("H08", "H09")]
+
+
+def child(job: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """Do a job in a fresh process; its records.
+
+    Raises:
+        ProtocolError: It failed, took longer than an hour, or told something else than records.
+    """
+    command = [sys.executable, "-m", "harness.campaigning.kv_child"]
+    try:
+        done = subprocess.run(
+            command, input=json.dumps(job), capture_output=True, text=True, timeout=_LONGEST, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise ProtocolError(f"a process of the matrix took more than {_LONGEST} s") from None
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        raise ProtocolError(f"a process of the matrix ended with {done.returncode}: {last}")
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    if strange := {str(one.get("type")) for one in records} - _RECORDS:
+        raise ProtocolError(f"a process of the matrix told {', '.join(sorted(strange))}")
+    return records
+
+
+def _job(
+    adapter: str, group: str, options: Mapping[str, str], procedure: Mapping[str, object], *, process: int, probes: bool
+) -> Mapping[str, object]:
+    return {
+        "adapter": adapter, "group": group, "options": options, "procedure": procedure, "process": process,
+        "probes": probes,
+    }  # fmt: skip
+
+
+def _device(bench: Bench) -> str:
+    """The kind of device that the target's engine said it is on."""
+    return str(bench.facts.device.get("type", "cpu"))
+
+
+def caught(mutant: str, device: str) -> Mapping[str, str]:
+    """Try the probes on pages with one planted fault.
+
+    Returns:
+        The mutant, the entry and the probe that it names, whether that one failed, and every probe that did.
+
+    Raises:
+        UsageError: There is no such mutant, or it does not say what must stop it.
+        ProtocolError: Its process ended otherwise.
+    """
+    told = getattr(registry.load(mutant, PAGE_MUTANTS), "caught_by", None)
+    if told is None:
+        raise UsageError(f"{mutant} does not say which probe must stop it")
+    failed = {str(row["entry"]): row["failed"] for row in probe(mutant, PAGE_MUTANTS, device)}
+    own = failed.get(told.entry, [])
+    return {
+        "mutant": mutant,
+        "entry": told.entry,
+        "probe": told.probe,
+        "stopped": "yes" if isinstance(own, list) and told.probe in own else "no",
+        "failed": "; ".join(f"{entry} {name}" for entry, names in failed.items() for name in _texts(names)),
+    }
+
+
+def _texts(names: object) -> list[str]:
+    return [str(name) for name in names] if isinstance(names, list) else []

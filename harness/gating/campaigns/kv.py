@@ -1,0 +1,130 @@
+"""Counts of the matrix of element types: against each other, and against the rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from statistics import median_low
+from typing import Any, Final
+
+from harness.gating.campaigns.decision import hold_counts, untrusted
+from harness.gating.rule import Body, Problem, Problems
+
+Record = Mapping[str, Any]
+_SLOWER: Final = {"restore": "restore_slower", "import": "import_slower", "total": "total_dearer"}
+_STOPS: Final = ("larger", "restore_slower", "import_slower", "total_dearer", "more_memory")
+
+
+def in_body(body: Body) -> Problems:
+    """Hold the cells against the product, each against its limits, and the decision against all of them."""
+    asked, cells = body["procedure"], body["results"]
+    axes = (asked["models"], asked["prefixes"], asked["coded"], asked["coded"], asked["versions"])
+    wanted = {f"k={k},v={v},model={m},prefix={p},codec=lcg{n}" for m, p, k, v, n in product(*axes)}
+    named = [cell["name"] for cell in cells]
+    if set(named) != wanted or len(named) != len(wanted):
+        yield Problem("/body/results", f"are {len(named)} cells; the product has {len(wanted)}")
+    whole = len(asked["types"]) ** 2 * len(asked["versions"]) * len(asked["models"]) * len(asked["prefixes"])
+    if len(named) + sum(one["cells"] for one in body["excluded"]) != whole:
+        yield Problem("/body/excluded", f"and the cells do not make up the whole product of {whole}")
+    for index, cell in enumerate(cells):
+        for text in _faults(cell, asked["limits"]):
+            yield Problem(f"/body/results/{index}", text)
+    overall, reasons = _decided(body)
+    if body["decision"] != {"overall": overall, "reasons": reasons}:
+        yield Problem("/body/decision", f"is not {overall} ({', '.join(reasons) or 'no reasons'}), as its rows give")
+
+
+def _faults(cell: Record, limits: Record) -> Iterable[str]:
+    """What a cell claims and its own figures do not bear out."""
+    reasons = set(cell["reasons"])
+    grown = cell["lossy_bytes"] * 1_000_000 // max(1, cell["exact_bytes"])
+    if cell["size_ppm"] != grown:
+        yield f"says {cell['size_ppm']} ppm of size; its bytes give {grown}"
+    if cell["codec"] == "lcg2" and (cell["lossy_bytes"] != cell["formula_bytes"]) != ("size_formula" in reasons):
+        yield "does not say whether its bytes are those of the formula"
+    few = cell["pairs"] < limits["pairs"] or cell["processes"] < 2
+    if few != ("too_few_pairs" in reasons):
+        yield "does not say whether it has enough pairs"
+    if few or reasons & {"size_formula", "exact_differs"}:
+        if cell["outcome"] != "error":
+            yield f"is {cell['outcome']} and should be an error"
+        return
+    if (grown >= limits["size_ppm"]) != ("larger" in reasons):
+        yield "does not say whether it is smaller"
+    for name, word in _SLOWER.items():
+        if word in reasons and cell[f"{name}_low_ppm"] <= limits[f"{name}_ppm"]:
+            yield f"says {word}, and its interval reaches below the limit"
+        quiet = not any(reason.startswith(f"{name}_") for reason in reasons)
+        if quiet and cell[f"{name}_high_ppm"] > limits[f"{name}_ppm"]:
+            yield f"says nothing of {name}, and its interval reaches above the limit"
+    outcome = "stop" if reasons & {*_STOPS} else "inconclusive" if reasons else "pass"
+    if cell["outcome"] != outcome:
+        yield f"is {cell['outcome']}; its reasons give {outcome}"
+
+
+def _decided(body: Body) -> tuple[str, list[str]]:
+    cells, entries = body["results"], body["entries"]
+    outcomes = {cell["outcome"] for cell in cells}
+    entry = {one["outcome"] for one in entries}
+    told = {reason for cell in cells for reason in cell["reasons"]}
+    levels = (
+        (
+            "error",
+            {
+                "no_cells": not cells,
+                "cell_in_error": "error" in outcomes,
+                "entry_missing": "error" in entry,
+                "digests_not_trusted": untrusted(body),
+            },
+        ),
+        ("stop", {"entry_failed": "fail" in entry, **{word: word in told for word in _STOPS}}),
+        ("inconclusive", {"cell_inconclusive": "inconclusive" in outcomes}),
+    )
+    for overall, reasons in levels:
+        held = [word for word, holds in reasons.items() if holds]
+        if held:
+            return overall, held
+    return "pass", []
+
+
+def in_records(body: Body, records: Sequence[Record]) -> Problems:
+    """Take the medians again, and the bytes from the pages."""
+    rounds: dict[str, list[Record]] = {}
+    for one in records:
+        if one["type"] == "kv_round":
+            rounds.setdefault(one["group"], []).append(one["arms"])
+    pages = {one["group"]: one for one in records if one["type"] == "kv_page"}
+    probes = [one for one in records if one["type"] == "kv_probe"]
+    for index, cell in enumerate(body["results"]):
+        group, _, codec = cell["name"].rpartition(",codec=")
+        arms, page = rounds.get(group, []), pages.get(group)
+        if not arms or page is None:
+            yield Problem(f"/body/results/{index}", "has no rounds or no page")
+            continue
+        lossy = f"lossy_{codec}"
+        counted = {
+            "pairs": len(arms),
+            "exact_bytes": page["raw"],
+            "lossy_bytes": page["archives"][lossy]["bytes"],
+            "k": page["components"][0]["k_element"],
+            "v": page["components"][0]["v_element"],
+        }
+        for arm, label in (("exact", "exact"), (lossy, "lossy")):
+            counted[f"{label}_restore_ns"] = median_low([_restore(one[arm]["spans"]) for one in arms])
+            counted[f"{label}_total_ns"] = median_low([_total(one[arm]["spans"]) for one in arms])
+        yield from hold_counts(f"/body/results/{index}", cell, counted)
+        if (page["back"] != page["state"]) and "exact_differs" not in cell["reasons"]:
+            yield Problem(f"/body/results/{index}", "says nothing of an exact form that came back otherwise")
+    for index, row in enumerate(body["entries"]):
+        own = [one for one in probes if one["entry"] == row["entry"]]
+        unlike = {one["name"] for one in own if one["expected"] and one["observed"] != one["expected"]}
+        if not unlike <= set(row["failed"]):
+            yield Problem(f"/body/entries/{index}/failed", f"leaves out {', '.join(sorted(unlike))}")
+
+
+def _restore(spans: Record) -> int:
+    return int(spans["first_token"][1] - spans["read"][0])
+
+
+def _total(spans: Record) -> int:
+    return sum(int(spans[name][1] - spans[name][0]) for name in ("encode", "write", "read", "import"))

@@ -1,0 +1,271 @@
+"""The matrix of element types: what follows from its records, and what pages with a fault come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import cli
+from harness.adapters.mutants.kv_pages import PAGE_MUTANTS, PageMutant
+from harness.adapters.torch_adapter import TorchAdapter
+from harness.campaigning.kv import PAGE_MUTANTS as GROUP
+from harness.campaigning.kv import Asked, procedure_of
+from harness.campaigning.kv_probes import probe_all
+from harness.certifying.issue import issue
+from harness.deriving.ids import certificate_id
+from harness.deriving.kv import composed, interval, lcg2_bytes, lower_bound_ppm, overlap
+from harness.deriving.kv_entries import NAMES, derive_entries
+from harness.engines import registry
+from harness.errors import ExitCode, InvalidDocumentError, UsageError
+from harness.gating.gate import gate
+from harness.model.certificate import Certificate, Status
+from harness.model.values import CertificateState
+from harness.pipeline import rejudge
+from harness.reporting import html, markdown, terminal
+from harness.reporting.building import Archive, certificate_view
+from tests.fakes.campaign import Flown, Line
+from tests.fakes.kv import COMPONENT, altered, measured, timed
+
+
+def cell(of: Flown, codec: str = "lcg2") -> tuple[str, list[str]]:
+    [row] = [one for one in of.body()["results"] if one["codec"] == codec]
+    return row["outcome"], row["reasons"]
+
+
+def decision(of: Flown) -> tuple[str, list[str]]:
+    found = of.body()["decision"]
+    return found["overall"], found["reasons"]
+
+
+# -- arithmetic --------------------------------------------------------------------------------------
+
+
+def test_the_published_size_of_an_lcg2_archive_comes_out() -> None:
+    """28 layers, 8 heads of 128, 19,000 tokens: 4,200 records, 578,493,616 bytes with their heads."""
+    page = {**COMPONENT, "layers": 28, "tokens": 19_000, "k_channels": 1024, "v_channels": 1024, "exact_bytes": 0}
+
+    assert lcg2_bytes([page]) == 578_493_616
+
+
+def test_agreement_of_61_in_64_shows_no_more_than_0_883() -> None:
+    assert lower_bound_ppm(64, 64) // 1000 == 954
+    assert lower_bound_ppm(61, 64) // 1000 == 883
+    assert lower_bound_ppm(0, 64) == 0
+
+
+def test_the_interval_of_ten_leaves_out_one_at_each_end() -> None:
+    assert interval(range(10)) == (1, 8)
+    assert interval([5, 1]) == (1, 5)
+
+
+def test_overlapping_spans_are_counted_once() -> None:
+    spans = {"read": [0, 100], "import": [60, 150], "first_token": [170, 200]}
+
+    assert composed(spans) == 180
+    assert overlap(spans) == 40
+
+
+MOVED = ["restore_control_moved", "import_control_moved", "total_control_moved"]
+
+
+def _is_odd(line: Line) -> bool:
+    return bool(line["type"] == "kv_round" and line["number"] % 2 == 1)
+
+
+def _dearer(line: dict[str, Any]) -> None:
+    line["arms"]["lossy_lcg2"]["spans"]["encode"][1] += 6
+
+
+# -- judging -----------------------------------------------------------------------------------------
+
+
+def test_a_smaller_faster_and_cheaper_form_is_within_its_limits() -> None:
+    body = measured().body()
+
+    assert [(one["outcome"], one["reasons"], one["class"]) for one in body["results"]] == [("pass", [], "lossy")] * 2
+    assert body["decision"] == {"overall": "pass", "reasons": []}
+    assert body["quality"] == "not_evaluated"
+    assert {one["types"]: one["cells"] for one in body["excluded"]} == {"f32": 10, "bf16": 6}
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [
+        (lambda: timed("lossy_lcg2", encode=9000), ("stop", ["total_dearer"])),
+        (lambda: timed("lossy_lcg2", read=3000, encode=0, write=0), ("stop", ["restore_slower"])),
+        (lambda: timed("lossy_lcg2", **{"import": 900}), ("stop", ["import_slower"])),
+        (lambda: altered(timed("lossy_lcg2", encode=3497), _is_odd, _dearer), ("inconclusive", ["total_in_noise"])),
+        (lambda: timed("lossy_lcg2", **{"import": 1}), ("inconclusive", ["import_implausible"])),
+        (lambda: timed("exact_again", **{"import": 900}), ("inconclusive", MOVED)),
+        (
+            lambda: altered(
+                measured(), lambda one: one.get("arm") == "lossy_lcg2", lambda one: one.update(host_kib=900)
+            ),
+            ("stop", ["more_memory"]),
+        ),
+    ],
+)
+def test_a_cell_says_why_it_is_not_within_its_limits(of: Callable[[], Flown], expected: tuple[str, list[str]]) -> None:
+    assert cell(of()) == expected
+
+
+def test_a_smaller_payload_with_a_dearer_total_is_a_stop() -> None:
+    found = timed("lossy_lcg2", encode=9000)
+    [row] = [one for one in found.body()["results"] if one["codec"] == "lcg2"]
+
+    assert row["size_ppm"] < 1_000_000
+    assert decision(found) == ("stop", ["total_dearer"])
+
+
+def test_processes_that_disagree_are_unstable() -> None:
+    def slower(line: dict[str, Any]) -> None:
+        """Its first token takes longer, and everything after that begins later."""
+        line["arms"]["lossy_lcg2"]["spans"]["first_token"][1] += 3000
+        for arm in line["order"][line["order"].index("lossy_lcg2") + 1 :]:
+            spans = line["arms"][arm]["spans"]
+            line["arms"][arm]["spans"] = {name: [begin + 3000, end + 3000] for name, (begin, end) in spans.items()}
+
+    found = altered(measured(), lambda one: one["type"] == "kv_round" and one["process"] == 1, slower)
+
+    assert cell(found) == ("inconclusive", ["restore_unstable"])
+
+
+def test_an_exact_form_that_comes_back_otherwise_is_an_error() -> None:
+    found = altered(measured(), lambda one: one["type"] == "kv_page", lambda one: one.update(back="0" * 64))
+
+    assert cell(found) == ("error", ["exact_differs"])
+
+
+def test_lcg2_bytes_that_are_not_those_of_the_formula_are_an_error() -> None:
+    def longer(line: dict[str, Any]) -> None:
+        line["archives"]["lossy_lcg2"]["bytes"] += 1
+
+    found = altered(measured(), lambda one: one["type"] == "kv_page", longer)
+
+    assert cell(found) == ("error", ["size_formula"])
+    assert decision(found) == ("error", ["cell_in_error"])
+
+
+def test_a_probe_that_did_not_hold_stops_and_one_that_was_not_tried_is_an_error() -> None:
+    def taken(line: dict[str, Any]) -> None:
+        line["observed"] = "taken"
+
+    wrong = altered(measured(), lambda one: one.get("name") == "lossy for exact", taken)
+    missing = measured().without(lambda line: line.get("name") == "lossy for exact")
+
+    assert decision(wrong) == ("stop", ["entry_failed"])
+    assert decision(missing) == ("error", ["entry_missing"])
+
+
+def test_an_oracle_inside_a_restore_is_found() -> None:
+    whole = measured()
+    first = next(line for line in whole.lines if line["type"] == "kv_round")
+    begin = first["arms"]["exact"]["spans"]["read"][0]
+    inside = {"oracle": [begin, begin + 3]}
+    of_first = lambda one: one["type"] == "kv_oracle" and one["process"] == 0  # noqa: E731
+    found = altered(whole, of_first, lambda one: one.update(spans=inside))
+
+    [row] = [one for one in found.body()["entries"] if one["entry"] == "H09"]
+    assert row["failed"] == ["process 0"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda found: found.without(lambda line: line.get("number") == 3), "found no kv_round"),
+        (lambda found: found.with_line("kv_round", 2, order=["exact"]), "another order"),
+        (lambda found: found.with_line("kv_page", 1, raw=5), "differs between processes"),
+    ],
+)
+def test_records_that_were_not_planned_are_refused(change: Callable[[Flown], Flown], words: str) -> None:
+    with pytest.raises(InvalidDocumentError, match=words):
+        change(measured()).body()
+
+
+def test_a_label_that_the_page_contradicts_is_refused() -> None:
+    other = [{**COMPONENT, "k_element": "f32"}]
+    found = altered(measured(), lambda one: one["type"] == "kv_page", lambda one: one.update(components=other))
+
+    with pytest.raises(InvalidDocumentError, match="holds"):
+        found.body()
+
+
+@pytest.mark.parametrize(
+    "asked", [Asked(processes=1), Asked(rounds=2), Asked(pairs=("bf16",)), Asked(models=("none",)), Asked(scale=0)]
+)
+def test_a_matrix_that_could_say_nothing_is_not_begun(asked: Asked) -> None:
+    with pytest.raises(UsageError):
+        procedure_of(asked)
+
+
+# -- certificate -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", [measured, lambda: timed("lossy_lcg2", encode=9000)])
+def test_its_certificate_is_judged_again_and_told_in_every_rendering(of: Callable[[], Flown], tmp_path: Path) -> None:
+    issue(of().data(), tmp_path)
+
+    assert [same for _, same in rejudge(tmp_path)] == [True]
+    assert gate([tmp_path]).exit_code is ExitCode.GOOD
+    body = of().body()
+    one = Certificate(id=certificate_id(body), body=body, status=Status(state=CertificateState.CURRENT))
+    made = certificate_view(one, Archive([one]))
+    for text in (
+        terminal.render_certificate(made, colour=False, width=160),
+        markdown.render_certificate(made).decode(),
+        html.render_certificate(made).decode(),
+    ):
+        assert "lossy" in text
+        assert "H04" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(b'"outcome": "pass"', b'"outcome": "stop"'), (b'"agreed": 61', b'"agreed": 64')]
+)
+def test_its_certificate_with_one_word_changed_ends_in_2(old: bytes, new: bytes, tmp_path: Path) -> None:
+    issue(measured().data(), tmp_path)
+    [path] = list(tmp_path.glob("kv/*/*/*.json"))
+    path.write_bytes(path.read_bytes().replace(old, new, 1))
+
+    assert gate([tmp_path]).exit_code is ExitCode.INVALID
+
+
+# -- engines -----------------------------------------------------------------------------------------
+
+
+def failed(adapter: TorchAdapter, entry: str) -> list[str]:
+    found = list(probe_all(adapter.open_pages({"device": "cpu"}), "compiled", entry))
+    [row] = [one for one in derive_entries(found, [], []) if one["entry"] == entry]
+    assert row["outcome"] != "error"
+    names = row["failed"]
+    assert isinstance(names, list)
+    return names
+
+
+@pytest.mark.parametrize("entry", sorted(NAMES))
+def test_the_clean_engine_holds_every_entry(entry: str) -> None:
+    assert failed(TorchAdapter(), entry) == []
+
+
+@pytest.mark.parametrize("mutant", PAGE_MUTANTS, ids=lambda one: one.mutant_id)
+def test_pages_with_a_fault_are_stopped_at_the_probe_that_they_name(mutant: type[PageMutant]) -> None:
+    assert mutant.caught_by.probe in failed(mutant(), mutant.caught_by.entry)
+
+
+def test_every_page_mutant_is_an_entry_point_and_every_probed_entry_has_one() -> None:
+    assert set(registry.names(GROUP)) == {one.mutant_id for one in PAGE_MUTANTS}
+    assert {one.caught_by.entry for one in PAGE_MUTANTS} >= {"H01", "H03", "H04", "H05", "H10", "G11"}
+
+
+def test_a_small_matrix_of_the_torch_engine_is_judged_again(tmp_path: Path) -> None:
+    words = ["kv", "--scale", "400", "--type", "q8_0", "--model", "wide", "--path", "numpy", "--steps", "2"]
+    code = cli.main([*words, "--json", "--out", str(tmp_path)])
+
+    assert code in (ExitCode.GOOD, ExitCode.FINDINGS, ExitCode.BROKEN)
+    [path] = tmp_path.rglob("kv.jsonl")
+    assert cli.main(["kv", "--check", str(path), "--json"]) == code
+    path.write_bytes(path.read_bytes().replace(b'"agreed":', b'"agreed": ', 1))
+    assert cli.main(["kv", "--check", str(path)]) == ExitCode.INVALID
