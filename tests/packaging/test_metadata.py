@@ -45,10 +45,10 @@ def declared_entry_points() -> list[tuple[str, str, str]]:
     return found
 
 
-def test_the_three_groups_and_the_command_are_there() -> None:
+def test_the_groups_and_the_command_are_there() -> None:
     groups = {group for group, _, _ in declared_entry_points()}
 
-    assert groups == {"console_scripts", "pytest11", "harness.engines", "harness.mutants"}
+    assert groups == {"console_scripts", "pytest11", "harness.engines", "harness.mutants", "harness.page_mutants"}
     assert project()["scripts"] == {"statecert": "harness.cli:script"}
     assert project()["entry-points"]["pytest11"] == {"statecert": "harness.pytest_plugin"}
 
