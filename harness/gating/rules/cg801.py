@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from harness.deriving.prose import Prose
+from typing import TYPE_CHECKING
+
 from harness.errors import ExitCode
 from harness.gating.rule import FolderFacts, Problem, Problems, Rule
+
+if TYPE_CHECKING:
+    from harness.deriving.prose import Prose
 
 
 def check(facts: FolderFacts, prose: Prose) -> Problems:

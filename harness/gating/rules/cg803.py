@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from harness.deriving.prose import Citation, Prose, counted
+from typing import TYPE_CHECKING
+
 from harness.errors import ExitCode
-from harness.gating.prose import cited, run_rows
-from harness.gating.rule import Body, FolderFacts, Problem, Problems, Rule
+from harness.gating.rule import FolderFacts, Problems, Rule
+
+if TYPE_CHECKING:
+    from harness.deriving.prose import Prose
 
 
 def check(facts: FolderFacts, prose: Prose) -> Problems:
     """A count that cites cells is that of the certificate: so many passed, of so many that the scenario runs."""
-    for citation in prose.citations:
-        if citation.pointer != "cells":
-            continue
-        for one in cited(facts, citation):
-            if fault := _fault(citation, facts.body(one.id)):
-                yield Problem(f"#L{citation.line}", f"{fault} (certificate {one.id[:12]})")
+    from harness.gating.citing import counts
 
-
-def _fault(citation: Citation, body: Body) -> str:
-    said = counted(citation.text)
-    if said is None:
-        return f"cites cells and counts nothing: {citation.text!r}"
-    told = run_rows(body)
-    passed = sum(one.outcome == "pass" for one in told)
-    return "" if said == (passed, len(told)) else f"says {said[0]} of {said[1]}; {passed} of {len(told)} passed"
+    yield from counts(facts, prose)
 
 
 RULE = Rule(

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from harness.deriving.prose import Prose
+from typing import TYPE_CHECKING
+
 from harness.errors import ExitCode
-from harness.gating.known import CertificateFacts
-from harness.gating.prose import cited
-from harness.gating.rule import FolderFacts, Problem, Problems, Rule
+from harness.gating.rule import FolderFacts, Problems, Rule
+
+if TYPE_CHECKING:
+    from harness.deriving.prose import Prose
 
 
 def check(facts: FolderFacts, prose: Prose) -> Problems:
     """A citation of a certificate that does not hold any more stands in a sentence that says *historical*."""
-    for citation in prose.citations:
-        for one in cited(facts, citation):
-            state = one.state if one.state != "current" else _stale(facts, one)
-            if state and not citation.historical:
-                yield Problem(
-                    f"#L{citation.line}", f"cites {one.id[:12]}, which is {state}, and does not say historical"
-                )
+    from harness.gating.citing import standing
 
-
-def _stale(facts: FolderFacts, one: CertificateFacts) -> str:
-    """Whether its files have changed since; asked only where freshness is."""
-    fresh = facts.asked.fresh
-    if fresh is None:
-        return ""
-    body = facts.body(one.id)
-    sets = (*body["harness"]["path_sets"], *body["subject"]["path_sets"])
-    return "stale" if any(fresh.fault(one, body["subject"]["commit"]) for one in sets) else ""
+    yield from standing(facts, prose)
 
 
 RULE = Rule(

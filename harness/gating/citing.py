@@ -1,0 +1,108 @@
+"""What a text cites, held against the certificate: values, counts, and whether it still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from harness.deriving.prose import Citation, Prose, Said, counted, numbers, verdict_of
+from harness.gating.known import CertificateFacts
+from harness.gating.prose import cited, meant, run_rows
+from harness.gating.rule import Body, FolderFacts, Problem, Problems
+
+_KINDS = ("ns", "bytes", "ppm")
+
+
+def values(facts: FolderFacts, prose: Prose) -> Problems:
+    """Each citation finds its certificate, and there the value that its words give, to the last printed digit."""
+    for citation in prose.citations:
+        found = cited(facts, citation)
+        if not found:
+            yield Problem(f"#L{citation.line}", f"cites {citation.target}, and there is no such certificate in force")
+        for one in found:
+            if fault := _fault(citation, facts.body(one.id)):
+                yield Problem(f"#L{citation.line}", f"{fault} (certificate {one.id[:12]})")
+
+
+def _fault(citation: Citation, body: Body) -> str:
+    if citation.pointer == "cells":
+        return ""  # CG803 counts
+    pointers = citation.pointer.split("&")
+    values = [meant(body, pointer) for pointer in pointers]
+    for pointer, value in zip(pointers, values, strict=True):
+        if value is None or isinstance(value, (dict, list, tuple)):
+            return f"cites {pointer or 'overall'}, which is no value there"
+    texts = [value for value in values if isinstance(value, str)]
+    if texts:
+        return next((fault for text in texts if (fault := _word(citation, text))), "")
+    held = [value for value in values if isinstance(value, int)]
+    return _numbers(citation, pointers, held)
+
+
+def _word(citation: Citation, held: str) -> str:
+    """Compare a word: the text has it, or one that means it."""
+    said = verdict_of(citation.text)
+    if held.lower() in citation.text.lower() or said == held:
+        return ""
+    return f"says {citation.text!r}; the certificate says {held}"
+
+
+def _numbers(citation: Citation, pointers: Sequence[str], held: Sequence[int]) -> str:
+    said = numbers(citation.text) if counted(citation.text) is None or len(held) > 1 else numbers(citation.text)[:1]
+    if len(said) != len(held):
+        return f"says {len(said)} numbers and cites {len(held)}"
+    for one, pointer, value in zip(said, pointers, held, strict=True):
+        if not _fits(one, pointer, value):
+            return f"says {one.shown}; the certificate has {value} at {pointer}"
+    return ""
+
+
+def _fits(said: Said, pointer: str, value: int) -> bool:
+    """A unit must be that of the field; without one the number is the field's."""
+    of_field = next((kind for kind in _KINDS if pointer.rpartition("/")[2].endswith(f"_{kind}")), "")
+    if said.kind and said.kind != of_field:
+        return False
+    exact = said.least == said.most
+    return (
+        said.least == value if exact else said.least < Fraction(value) < said.most or value in (said.least, said.most)
+    )
+
+
+def counts(facts: FolderFacts, prose: Prose) -> Problems:
+    """A count that cites cells is that of the certificate: so many passed, of so many that the scenario runs."""
+    for citation in prose.citations:
+        if citation.pointer != "cells":
+            continue
+        for one in cited(facts, citation):
+            if fault := _count_fault(citation, facts.body(one.id)):
+                yield Problem(f"#L{citation.line}", f"{fault} (certificate {one.id[:12]})")
+
+
+def _count_fault(citation: Citation, body: Body) -> str:
+    said = counted(citation.text)
+    if said is None:
+        return f"cites cells and counts nothing: {citation.text!r}"
+    told = run_rows(body)
+    passed = sum(one.outcome == "pass" for one in told)
+    return "" if said == (passed, len(told)) else f"says {said[0]} of {said[1]}; {passed} of {len(told)} passed"
+
+
+def standing(facts: FolderFacts, prose: Prose) -> Problems:
+    """A citation of a certificate that does not hold any more stands in a sentence that says *historical*."""
+    for citation in prose.citations:
+        for one in cited(facts, citation):
+            state = one.state if one.state != "current" else _stale(facts, one)
+            if state and not citation.historical:
+                yield Problem(
+                    f"#L{citation.line}", f"cites {one.id[:12]}, which is {state}, and does not say historical"
+                )
+
+
+def _stale(facts: FolderFacts, one: CertificateFacts) -> str:
+    """Whether its files have changed since; asked only where freshness is."""
+    fresh = facts.asked.fresh
+    if fresh is None:
+        return ""
+    body = facts.body(one.id)
+    sets = (*body["harness"]["path_sets"], *body["subject"]["path_sets"])
+    return "stale" if any(fresh.fault(one, body["subject"]["commit"]) for one in sets) else ""
