@@ -116,7 +116,7 @@ def test_a_wait_for_a_forked_child_ends_at_its_limit(tmp_path: Path, template: T
     with pytest.raises(subprocess.TimeoutExpired):
         forked.wait(0.05)
     os.close(from_parent)
-    assert forked.wait(30) == 3  # an orphan's end
+    assert forked.wait(30) in {0, 3}  # it noticed first between two messages, or as an orphan
     os.close(to_parent)
 
 
