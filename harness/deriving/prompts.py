@@ -22,9 +22,34 @@ FIRST: Final = 8
 COUNT: Final = 496
 """How many ids there are."""
 
+_MOST_SUMMARIES: Final = 256
+_SUMMARIES: Final[dict[tuple[object, ...], tuple[int, int, Sha256]]] = {}
 _MULTIPLIER: Final = 6364136223846793005
 _INCREMENT: Final = 1442695040888963407
 _MASK: Final = 2**64 - 1
+
+
+def prompt_summary(specs: Mapping[str, PromptSpec], name: str) -> tuple[int, int, Sha256]:
+    """Return how many ids a prompt has, the last of them, and its digest; the last few prompts are remembered.
+
+    Raises:
+        InvalidScenarioError: As :func:`prompt_ids`; or the prompt is empty.
+    """
+    key = name, *((other, *map(_recipe, spec.segments)) for other, spec in specs.items())
+    found = _SUMMARIES.get(key)
+    if found is None:
+        ids = prompt_ids(specs, name)
+        if not ids:
+            raise InvalidScenarioError("found no token", where=f"prompt {name}")
+        found = len(ids), ids[-1], prompt_digest(ids)
+        if len(_SUMMARIES) >= _MOST_SUMMARIES:
+            _SUMMARIES.clear()
+        _SUMMARIES[key] = found
+    return found
+
+
+def _recipe(segment: PromptSegment) -> tuple[object, ...]:
+    return segment.tokens, segment.seed, segment.prefix_of, tuple(segment.ids), segment.change_at
 
 
 def prompt_ids(specs: Mapping[str, PromptSpec], name: str) -> tuple[int, ...]:

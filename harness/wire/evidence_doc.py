@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from harness.errors import InvalidDocumentError, StatecertError
 from harness.model.evidence import End, Evidence, Header, Observation, PartRow, PartTable, Point
 from harness.model.values import Sha256
-from harness.wire import canonical, privacy, records, schemas, strict
+from harness.wire import canonical, json_bytes, privacy, records, schemas, strict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,6 +169,8 @@ def read_evidence(data: bytes, where: str) -> Evidence:
     """
     if len(data) > MAX_BYTES:
         raise InvalidDocumentError(f"found {len(data)} bytes; allowed are {MAX_BYTES}", where=where)
+    json_bytes.expect(len(data))
+    schemas.expect(SCHEMA, len(data))
     whole = data[: data.rfind(b"\n") + 1]
     reader = _Reader(where)
     for line in whole.split(b"\n")[:-1]:

@@ -22,6 +22,8 @@ MAX_INTEGER: Final = 2**53 - 1
 
 _FEW: Final = 256 * 1024
 """Bytes of a process that are written here; to read costs an eighth of it."""
+_MUCH: Final = 128 * 1024
+"""Bytes of one file, of which most is read and written again, from which on it pays to begin with ``orjson``."""
 _DEEPEST: Final = 200
 """Nesting up to which both agree; deeper values are left to ``orjson``."""
 _HELD: Final = 18
@@ -37,6 +39,12 @@ class NotJsonError(ValueError):
 
 class _UnsureError(Exception):
     """Something that is left to ``orjson``, which words what is wrong."""
+
+
+def expect(size: int) -> None:
+    """Hear that a file of so many bytes is about to be read line by line."""
+    if size > _MUCH:
+        _state["left"] = -1
 
 
 def loads(data: bytes) -> object:

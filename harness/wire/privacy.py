@@ -10,7 +10,7 @@ a record only as salted hashes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 _PATTERNS: Final[tuple[tuple[str, tuple[str, ...], int, str], ...]] = (
@@ -86,7 +86,14 @@ def findings(value: object, names: Iterable[str] = ()) -> list[str]:
         names: Names of this host and user. Ones that name nobody, like ``root``, are not looked for.
     """
     wanted = _names_pattern(names)
-    return [f"{path}: {kind}" for path, kind in _walk(value, "", wanted)]
+    known: dict[str, str] = {}
+
+    def kind_of(text: str) -> str:
+        if text not in known:  # keys and words repeat
+            known[text] = _kind(text, wanted)
+        return known[text]
+
+    return [f"{path}: {kind}" for path, kind in _walk(value, "", kind_of)]
 
 
 def text_kind(text: str, names: Iterable[str] = ()) -> str:
@@ -102,24 +109,24 @@ def _names_pattern(names: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile(rf"(?i)(?<![a-z0-9])(?:{joined})(?![a-z0-9])")
 
 
-def _walk(value: object, path: str, names: re.Pattern[str] | None) -> Iterator[tuple[str, str]]:
+def _walk(value: object, path: str, kind_of: Callable[[str], str]) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
-        kind = _kind(value, names)
+        kind = kind_of(value)
         if kind:
             yield path or "/", kind
     elif isinstance(value, Mapping):
-        yield from _walk_mapping(value, path, names)
+        yield from _walk_mapping(value, path, kind_of)
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
-            yield from _walk(item, f"{path}/{index}", names)
+            yield from _walk(item, f"{path}/{index}", kind_of)
 
 
 def _walk_mapping(
-    value: Mapping[object, object], path: str, names: re.Pattern[str] | None
+    value: Mapping[object, object], path: str, kind_of: Callable[[str], str]
 ) -> Iterator[tuple[str, str]]:
     for key, item in value.items():
         text = str(key)
-        kind = _kind(text, names)
+        kind = kind_of(text)
         # a key that is private itself is not repeated in the finding
         inside = f"{path}/(a key)" if kind else f"{path}/{text}"
         if kind:
@@ -127,7 +134,7 @@ def _walk_mapping(
         if isinstance(item, str) and item and names_somebody(text):
             yield inside, "field that identifies a machine or person"
         else:
-            yield from _walk(item, inside, names)
+            yield from _walk(item, inside, kind_of)
 
 
 def names_somebody(key: str) -> bool:

@@ -36,6 +36,9 @@ _SHOWN: Final = 80
 _FEW: Final = 20_000
 """Values of the documents of one set that are walked before it pays to compile: each takes about three microseconds."""
 
+_VALUE_BYTES: Final = 17
+"""Bytes of evidence by values in it, as measured."""
+
 InvalidError = type[InvalidDocumentError] | type[InvalidScenarioError]
 """The error to raise: of a document that cannot be trusted, or of a scenario a person wrote."""
 
@@ -115,6 +118,11 @@ class SchemaSet:
         lines = self.errors(value, name) or [_second_hand(fast, value)]
         raise error(f"does not fit schema {name}: " + "; ".join(lines), where=where)
 
+    def expect(self, size: int) -> None:
+        """Hear that documents of so many bytes come: where walking them costs more than compiling, compile at once."""
+        if 2 * size > _FEW * _VALUE_BYTES:
+            self._walker.values = max(self._walker.values, _FEW)
+
     def _walk(self, value: object, name: str) -> bool | None:
         """Judge one of the first documents; None: it is left to the compiled validator."""
         if name in self._fast or self._walker.values >= _FEW or name not in self._schemas:
@@ -171,6 +179,11 @@ def schema(name: str) -> Mapping[str, object]:
 def validate(value: object, schema_name: str, where: str, *, error: InvalidError = InvalidDocumentError) -> None:
     """Validate against a schema of the product; see :meth:`SchemaSet.validate`."""
     _set_of(schema_name).validate(value, schema_name, where, error=error)
+
+
+def expect(schema_name: str, size: int) -> None:
+    """Hear that so many bytes of documents of a schema come; see :meth:`SchemaSet.expect`."""
+    _set_of(schema_name).expect(size)
 
 
 @cache

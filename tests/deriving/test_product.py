@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.deriving.product import expand
-from harness.deriving.prompts import prompt_digest, prompt_ids
+from harness.deriving.prompts import prompt_digest, prompt_ids, prompt_summary
 from harness.deriving.support import capabilities_missing, for_target
 from harness.errors import InvalidScenarioError, UsageError
 from harness.model.scenario import CheckKind, PromptSegment, PromptSpec, StepKind
@@ -308,3 +308,25 @@ def test_every_scenario_of_the_catalogue_has_a_product(name: str) -> None:
 
     for scales in found.suites.values():
         assert expand(found, scales, where=name).cells
+
+
+@pytest.mark.parametrize("change", [{"tokens": 41}, {"seed": 6}, {"change_at": 3}, {"seed": None, "ids": (9,) * 40}])
+def test_a_remembered_prompt_is_not_taken_for_another_one(change: dict[str, Any]) -> None:
+    specs = {
+        name: {"A": PromptSpec(segments=[PromptSegment(**{"tokens": 40, "seed": 5, **more})])}
+        for name, more in {"first": {}, "other": change}.items()
+    }
+
+    for spec in (specs["first"], specs["other"], specs["first"]):
+        ids = prompt_ids(spec, "A")
+        assert prompt_summary(spec, "A") == (len(ids), ids[-1], prompt_digest(ids))
+    assert prompt_summary(specs["first"], "A") != prompt_summary(specs["other"], "A")
+
+
+def test_the_source_of_a_remembered_prompt_counts_too() -> None:
+    def specs(seed: int) -> dict[str, PromptSpec]:
+        head = PromptSegment(tokens=20, prefix_of="A")
+        source = PromptSpec(segments=[PromptSegment(tokens=40, seed=seed)])
+        return {"A": source, "B": PromptSpec(segments=[head])}
+
+    assert prompt_summary(specs(1), "B") != prompt_summary(specs(2), "B")

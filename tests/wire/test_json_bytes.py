@@ -159,3 +159,14 @@ def test_little_is_read_without_the_other_and_much_with_it() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.split() == ["False", "True"]
+
+
+def test_a_file_that_is_large_is_read_with_orjson_from_its_first_line_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(json_bytes._state, "left", 1000)
+
+    json_bytes.expect(10_000)
+    assert json_bytes._state["left"] == 1000
+
+    json_bytes.expect(1_000_000)
+    assert json_bytes._state["left"] < 0
+    assert json_bytes.loads(b'{"a":1}') == {"a": 1}

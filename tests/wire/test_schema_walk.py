@@ -247,3 +247,18 @@ def test_the_first_documents_are_judged_without_the_compiled_validator_and_later
     )
 
     assert done.stdout.split() == ["False", "True"]
+
+
+def test_documents_of_a_large_file_are_judged_with_the_compiled_validator_from_the_first_on() -> None:
+    code = (
+        "import sys; from harness.wire import schemas; event = {event!r}\n"
+        "schemas.expect('event.v1', 1000); schemas.validate(event, 'event.v1', 'x')\n"
+        "early = 'jsonschema_rs' in sys.modules\n"
+        "schemas.expect('event.v1', 500_000); schemas.validate(event, 'event.v1', 'x')\n"
+        "print(early, 'jsonschema_rs' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code.replace("{event!r}", repr(EVENT))], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.split() == ["False", "True"]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from harness.deriving.checks.answers import answer, refusal_outcome
 from harness.deriving.looks import TURNS, expected_phases, source
-from harness.deriving.prompts import prompt_digest, prompt_ids
+from harness.deriving.prompts import prompt_summary
 from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
 from harness.model.evidence import Turn
@@ -113,7 +113,7 @@ def _prompt_fault(view: CellView, arm: Arm, turn: Turn | None, step: Step) -> st
     begun = source(arm, step.label) if step.kind is StepKind.RESUME else step
     if turn is None or begun is None or begun.prompt is None:
         return ""
-    ids = prompt_ids(view.cell.prompts, begun.prompt)
-    length = len(ids) + (turn.cached if step.kind is StepKind.EXTEND else 0)
-    right = turn.prompt_tokens == length and turn.prompt_digest == prompt_digest(ids)
+    count, _, digest = prompt_summary(view.cell.prompts, begun.prompt)
+    length = count + (turn.cached if step.kind is StepKind.EXTEND else 0)
+    right = turn.prompt_tokens == length and turn.prompt_digest == digest
     return "" if right else "other_prompt"

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.deriving.checks.answers import answer
-from harness.deriving.prompts import prompt_ids
+from harness.deriving.prompts import prompt_summary
 from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
 from harness.model.evidence import PartRow, Point
@@ -109,7 +109,7 @@ def _unchanging(view: CellView) -> tuple[Point, str] | None:
         step = view.step(ref) if turn is not None else None
         if turn is None or step is None or step.kind is not StepKind.RUN or point.position != turn.prompt_tokens:
             continue
-        last = prompt_ids(view.cell.prompts, step.prompt or "")[-1]
+        _, last, _ = prompt_summary(view.cell.prompts, step.prompt or "")
         for name, digest in _changing(view.table(point).rows, point):
             digests.setdefault(name, set()).add(digest)
             lasts.setdefault(name, set()).add(last)
