@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import pkgutil
 import re
 from collections import Counter
@@ -139,3 +140,12 @@ def test_every_kind_has_mutants_and_scenarios_that_stop_them(scenarios: Mapping[
     assert [f"K{number:02}" for number in range(1, 16)] == sorted(set(rows) - {"all"})
     assert all(int(row["mutants"]) >= 4 and int(row["scenarios"]) >= 2 for row in rows.values()), rows
     assert int(rows["all"]["mutants"]) >= 90
+
+
+def test_what_needs_two_devices_asks_what_a_scenario_with_mutants_asks(scenarios: Mapping[str, Scenario]) -> None:
+    """A18 is run on no machine with one device; what shows that its checks can fail is that they are those of A26."""
+    there, here = (dict(scenarios[name].procedure) for name in ("A18", "A26"))
+
+    assert there.pop("devices") == 2
+    assert json.loads(json.dumps(there).replace('"placement": "other"', '"placement": "beside"')) == here
+    assert len(scenarios["A26"].faults) >= 3

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from harness.adapters.mutants.base import Mutant, Stop
+from harness.torch_engine.cache import SessionCache
+from harness.torch_engine.disk_tier import Fetched
 from harness.torch_engine.store import DiskStore, Record
 from harness.torch_engine.store_files import StoreFolder
 from harness.torch_engine.store_header import (
@@ -158,3 +160,115 @@ class WrittenAgain(Mutant):
     mutant_id = "K15.written-again"
     stopped_by = Stop(scenario="G10", check="written-once")
     disk_class = _WritesAgain
+
+
+class _UnreadDigests(StoreFolder):
+    def load(self, name: str, header: Header, into: Sequence[memoryview] | None) -> None:
+        with self._opened(name, header) as file:
+            for placed, view in zip(header.placed, into or (), strict=False):
+                view[:] = os.pread(file, placed.section.nbytes, placed.offset)
+
+
+class _UnreadStore(DiskStore):
+    folder_class = _UnreadDigests
+
+
+class DigestsUnread(Mutant):
+    """What comes from the disk is taken as it is: the digests are written, and nobody compares them."""
+
+    mutant_id = "K06.disk-digests-unread"
+    stopped_by = Stop(scenario="G04", cell={"link": "leaf", "damage": "payload"}, check="refused", reason="not_refused")
+    disk_class = _UnreadStore
+
+
+class _AnyBuild(DiskStore):
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        *,
+        build: str,  # noqa: ARG003 - that is the fault
+        budget_bytes: int,
+        min_free_bytes: int = 0,
+        free_query: Callable[[], int] | None = None,
+    ) -> Self:
+        return super().open(
+            folder, build="any", budget_bytes=budget_bytes, min_free_bytes=min_free_bytes, free_query=free_query
+        )
+
+
+class OtherBuildPlanned(Mutant):
+    """What another build wrote is planned and served like what this one wrote."""
+
+    mutant_id = "K08.other-build-planned"
+    stopped_by = Stop(scenario="G03", check="passed-over", reason="other_count")
+    disk_class = _AnyBuild
+
+
+class _Unlocked(StoreFolder):
+    def _acquire(self) -> int:
+        return os.open(self.path / "lock.other", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+class _UnlockedStore(DiskStore):
+    folder_class = _Unlocked
+
+
+class FolderNotLocked(Mutant):
+    """Two processes have one folder open at a time, and each removes what the other writes."""
+
+    mutant_id = "K07.folder-not-locked"
+    stopped_by = Stop(scenario="G02", cell={"how": "stop"}, check="rival-refused", reason="not_refused")
+    disk_class = _UnlockedStore
+
+
+class _AppearsAtTheEnd(StoreFolder):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._waiting: list[tuple[Path, Path]] = []
+
+    def rename(self, temporary: Path, final: Path) -> None:
+        self._waiting.append((temporary, final))
+
+    def close(self) -> None:
+        for temporary, final in self._waiting:
+            super().rename(temporary, final)
+        super().close()
+
+
+class _WritesBehind(DiskStore):
+    folder_class = _AppearsAtTheEnd
+
+
+class WrittenBehind(Mutant):
+    """A link is said to be on the disk while it waits for its name; a process that is killed takes it along."""
+
+    mutant_id = "K04.written-behind"
+    stopped_by = Stop(scenario="G05", cell={"written": "all"}, check="left", reason="other_count")
+    disk_class = _WritesBehind
+
+
+class _NeverPromotes(SessionCache):
+    def promote(self, links: list[Fetched]) -> None:
+        """Serve what came from the disk, and let it go."""
+
+
+class NeverPromoted(Mutant):
+    """What came from the disk serves one turn and is let go, so that every turn reads the disk again."""
+
+    mutant_id = "K15.never-promoted"
+    stopped_by = Stop(scenario="G09", check="all-back", reason="other_size")
+    store = _NeverPromotes
+
+
+class _KeepsPending(SessionCache):
+    def _drop_deepest_pending(self) -> bool:
+        return False
+
+
+class PressureSparesPending(Mutant):
+    """Captures of an open turn are held on to, whatever a growing context needs."""
+
+    mutant_id = "K15.pressure-spares-pending"
+    stopped_by = Stop(scenario="E09", check="nothing-pending", reason="other_count")
+    store = _KeepsPending
