@@ -12,14 +12,23 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from benchmarks.runner import Group, main
+from benchmarks.runner import Goal, Group, main
 from harness.codec import blocks, paths
 from harness.codec.bins import bins_of
-from harness.codec.segments import read_segment
+from harness.codec.segments import Segment, read_segment
 from harness.torch_engine.coded import lockstep, packing
 
 ROWS, CHANNELS = 256, 1024
 MEMCPY = "memcpy of the f16 tiles"
+GOALS = (
+    Goal(case="LCG2 decode, torch", gb_per_core_at_least=1.4),
+    Goal(case="LCG2 decode, compiled", gb_per_core_at_least=3.0),
+    Goal(case="quantise + CDF, compiled", gb_per_core_at_least=1.4),
+    Goal(case="LCG1 decode, compiled", gb_per_core_at_least=0.1),
+    Goal(case="LCG1 encode, compiled", gb_per_core_at_least=0.14),
+)
+BLOCKS = {"q8_0 quantise": 1.55, "q8_0 read": 3.95, "q4_0 quantise": 1.3, "q4_0 read": 1.85}
+"""Half of what a compiled prototype reached."""
 
 
 def tiles(kind: str, count: int) -> list[npt.NDArray[np.float16]]:
@@ -58,15 +67,17 @@ def coding_group(kind: str, *, quick: bool) -> Group:
         for tile in halves:
             np.copyto(copy, tile)
 
+    second = [
+        read_segment(paths.encode_tile(t, bins=b, version=2, path=compiled)) for t, b in zip(halves, bins, strict=True)
+    ]
+
     def torch_decode() -> None:
         for one, most, b in zip(packed, maxima, bins, strict=True):
-            flat = packing.unpack(one, ROWS * CHANNELS, b)
-            packing.dequantise_into(flat.view(ROWS, CHANNELS), most, b, target)
+            packing.restore_into(one, most, b, target)
 
     def compiled_decode() -> None:
-        for one, most, b in zip(packed, maxima, bins, strict=True):
-            flat = compiled.unpack(one.numpy(), ROWS * CHANNELS, 4 if b == 16 else 5).reshape(ROWS, CHANNELS)
-            np.copyto(copy, compiled.dequantise(flat, most.numpy(), b), casting="same_kind")
+        for one in second:
+            paths.half_values(one, path=compiled)
 
     cases: Mapping[str, Callable[[], object]] = {
         MEMCPY: memcpy,
@@ -87,7 +98,19 @@ def coding_group(kind: str, *, quick: bool) -> Group:
         cases=cases,
         reference=MEMCPY,
         size=count * ROWS * CHANNELS * 2,
+        goals=GOALS if kind == "peaky" else (),
+        kept={
+            "LCG2 decode, torch": _kept(second),
+            "LCG2 decode, compiled": _kept(second),
+            "LCG1 decode, compiled": _kept(first),
+        },
     )
+
+
+def _kept(segments: Sequence[Segment]) -> float:
+    """Stored bytes by those of the f16 tiles."""
+    stored = sum(16 + one.maxima.nbytes + one.cdfs.nbytes + one.lengths.nbytes + one.payload.nbytes for one in segments)
+    return stored / sum(2 * one.rows * one.channels for one in segments)
 
 
 def block_group(*, quick: bool) -> Group:
@@ -103,10 +126,23 @@ def block_group(*, quick: bool) -> Group:
             np.copyto(copy, tile)
 
     cases: dict[str, Callable[[], object]] = {MEMCPY: memcpy}
-    for kind in sorted(stored):
-        cases[f"{kind} quantise"] = lambda kind=kind: [blocks.quantise(kind, one) for one in floats] and None  # type: ignore[misc]
-        cases[f"{kind} read"] = lambda kind=kind: [blocks.dequantise(kind, one) for one in stored[kind]] and None  # type: ignore[misc]
-    return Group(title=f"block types: {count} tiles", cases=cases, reference=MEMCPY, size=count * ROWS * CHANNELS * 2)
+    for name in ("numpy", "compiled"):
+        path = paths.coder(name)
+        for kind in sorted(stored):
+            cases[f"{kind} quantise, {name}"] = lambda kind=kind, path=path: (  # type: ignore[misc]
+                [paths.quantised_blocks(kind, one, path=path) for one in floats] and None
+            )
+            cases[f"{kind} read, {name}"] = lambda kind=kind, path=path: (  # type: ignore[misc]
+                [paths.block_values(kind, one, path=path) for one in stored[kind]] and None
+            )
+    return Group(
+        title=f"block types: {count} tiles",
+        cases=cases,
+        reference=MEMCPY,
+        size=count * ROWS * CHANNELS * 2,
+        goals=[Goal(case=f"{case}, compiled", gb_per_core_at_least=rate) for case, rate in BLOCKS.items()],
+        kept={f"{kind} read, compiled": blocks.BLOCK_BYTES[kind] / 64 for kind in stored},
+    )
 
 
 def groups(*, quick: bool) -> Sequence[Group]:

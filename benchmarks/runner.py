@@ -38,6 +38,8 @@ class Goal:
     """Time of the case divided by that of the reference; 0: no such demand."""
     speed_at_least: float = 0.0
     """Time of the reference divided by that of the case; 0: no such demand."""
+    gb_per_core_at_least: float = 0.0
+    """Bytes of the group by the least processor time of a round, in GB/s; 0: no such demand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,10 @@ class Row:
     """Median over the rounds of: processor time by (wall time and threads), of the case or the reference."""
     verdict: str
     """``met``, ``missed``, ``void`` or nothing where there is no goal."""
+    gb_per_core: float = 0.0
+    """Bytes of the group by the least processor time that a round took; 0 where the group has no size."""
+    wins_below_gb_per_s: float = 0.0
+    """Computed: bandwidth of a storage below which reading fewer bytes and decoding is quicker; 0: not asked."""
     by: str = "wall"
     """Which time the ratio is of: ``wall`` or ``processor``."""
 
@@ -70,6 +76,8 @@ class Group:
     size: int = 0
     """Bytes that each call goes through; 0 where that has no meaning."""
     goals: Sequence[Goal] = ()
+    kept: Mapping[str, float] = field(default_factory=dict)
+    """Of a case that decodes: stored bytes by decoded bytes."""
     threads: Mapping[str, int] = field(default_factory=dict)
     """Threads of a case; 1 where it is not named."""
     check: Callable[[Mapping[str, object]], None] | None = None
@@ -130,6 +138,7 @@ def _row(group: Group, name: str, wall: Mapping[str, Sequence[float]], processor
     by = "processor" if share < LEAST_PROCESSOR_SHARE and threads == 1 else "wall"
     ratio = _ratio(wall if by == "wall" else processor, name, group.reference)
     median = statistics.median(times)
+    rate = group.size / max(min(processor[name]), 1e-9) / 1e9
     return Row(
         case=name,
         median_s=median,
@@ -138,18 +147,21 @@ def _row(group: Group, name: str, wall: Mapping[str, Sequence[float]], processor
         gb_per_s=group.size / median / 1e9,
         time_ratio=ratio,
         processor_share=share,
-        verdict=_verdict(group, name, ratio, share if threads > 1 else 1.0),
+        verdict=_verdict(group, name, ratio, rate, share if threads > 1 else 1.0),
+        gb_per_core=rate,
+        wins_below_gb_per_s=(1 - group.kept[name]) * rate if name in group.kept else 0.0,
         by=by,
     )
 
 
-def _verdict(group: Group, name: str, ratio: float, share: float) -> str:
+def _verdict(group: Group, name: str, ratio: float, rate: float, share: float) -> str:
     goals = [goal for goal in group.goals if goal.case == name]
     if not goals:
         return ""
     met = all(
         (not goal.time_at_most or ratio <= goal.time_at_most)
         and (not goal.speed_at_least or 1 / ratio >= goal.speed_at_least)
+        and (not goal.gb_per_core_at_least or rate >= goal.gb_per_core_at_least)
         for goal in goals
     )
     if met:
@@ -164,19 +176,27 @@ def _goal_text(group: Group, name: str) -> str:
             texts.append(f"time <= {goal.time_at_most:g}x")
         if goal.case == name and goal.speed_at_least:
             texts.append(f"speed >= {goal.speed_at_least:g}x")
+        if goal.case == name and goal.gb_per_core_at_least:
+            texts.append(f">= {goal.gb_per_core_at_least:g} GB/s")
     return ", ".join(texts)
 
 
 def print_group(group: Group, rows: Sequence[Row]) -> None:
     """Print one table."""
     print(f"\n{group.title}  (reference: {group.reference})")
-    heads = ("case", "median ms", "min", "max", "GB/s", "time x", "speed x", "of", "goal", "verdict")
-    print("{:34}{:>11}{:>10}{:>10}{:>8}{:>8}{:>9}  {:10}{:16}{}".format(*heads))
+    heads = ("case", "median ms", "min", "max", "GB/s", "a core", "time x", "speed x", "of", "goal", "verdict")
+    print("{:34}{:>11}{:>10}{:>10}{:>8}{:>8}{:>8}{:>9}  {:10}{:16}{}".format(*heads))
     for row in rows:
         times = (1e3 * value for value in (row.median_s, row.min_s, row.max_s))
         numbers = "{:>11.3f}{:>10.3f}{:>10.3f}".format(*times)
-        ratios = f"{row.gb_per_s:>8.2f}{row.time_ratio:>8.3f}{1 / row.time_ratio:>9.3f}"
+        ratios = f"{row.gb_per_s:>8.2f}{row.gb_per_core:>8.2f}{row.time_ratio:>8.3f}{1 / row.time_ratio:>9.3f}"
         print(f"{row.case:34}{numbers}{ratios}  {row.by:10}{_goal_text(group, row.case):16}{row.verdict}")
+    for row in rows:
+        if row.case in group.kept:
+            share = f"{100 * group.kept[row.case]:.1f} % of the bytes"
+            print(
+                f"  {row.case}: {share}; wins below {row.wins_below_gb_per_s:.2f} GB/s of storage (computed, one core)"
+            )
 
 
 def machine_facts() -> dict[str, object]:

@@ -22,7 +22,7 @@ from harness.codec import blocks
 from harness.codec.bins import Side, bins_of
 from harness.codec.errors import BoundsError, FormatError, GeometryError
 from harness.codec.oracle import MAX_ROWS
-from harness.codec.paths import Coder, as_f16, decode_symbols, encode_tile
+from harness.codec.paths import Coder, block_values, encode_tile, half_values, quantised_blocks
 from harness.codec.segments import Segment, Version, read_segment
 
 MAGIC: Final = b"CKG1"
@@ -166,7 +166,7 @@ def encode_page(page: bytes | memoryview, components: Sequence[Component], *, ve
         for side, layer, kind, channels in component.sides():
             bins = bins_of(layer=layer, layers=component.layers, side=side)
             size = component.tokens * row_bytes(kind.element, channels)
-            values = _values(view[at : at + size], kind, component.tokens, channels)
+            values = _values(view[at : at + size], kind, component.tokens, channels, path)
             for first in range(0, component.tokens, MAX_ROWS):
                 tile = values[first : first + MAX_ROWS]
                 payload = encode_tile(tile, bins=bins, version=version, path=path)
@@ -187,10 +187,10 @@ def _record(kind: Kind, at: int, first: int, rows: int, total: int, channels: in
     return _RECORD.pack(kind.number, kind.size, 0, *where, len(payload)) + payload
 
 
-def _values(data: memoryview, kind: Kind, tokens: int, channels: int) -> F32:
+def _values(data: memoryview, kind: Kind, tokens: int, channels: int, path: Coder) -> F32:
     """Values of a layer as f32 [tokens, channels]; f16 rounding is the tile encoder's."""
     if kind.element in blocks.BLOCK_BYTES:
-        return blocks.dequantise(kind.element, np.frombuffer(data, np.uint8).reshape(tokens, -1))
+        return block_values(kind.element, np.frombuffer(data, np.uint8).reshape(tokens, -1), path=path)
     dtype = "<f2" if kind.element == "f16" else "<f4"
     flat = np.frombuffer(data, dtype)
     shaped = flat.reshape(channels, tokens).T if kind.transposed else flat.reshape(tokens, channels)
@@ -368,8 +368,7 @@ def tile_values(record: Record, *, path: Coder) -> npt.NDArray[np.float16]:
     """
     if record.segment is None:
         raise GeometryError("record: expected coded rows, found exact bytes")
-    symbols = decode_symbols(record.segment, path=path)
-    return as_f16(path.dequantise(symbols, record.segment.maxima, record.segment.bins))
+    return half_values(record.segment, path=path)
 
 
 def _place(out: U8, record: Record, path: Coder) -> None:
@@ -379,7 +378,7 @@ def _place(out: U8, record: Record, path: Coder) -> None:
     values = tile_values(record, path=path)
     kind = record.kind
     if kind.element in blocks.BLOCK_BYTES:
-        data = blocks.quantise(kind.element, values.astype(np.float32))
+        data = quantised_blocks(kind.element, values.astype(np.float32), path=path)
         out[record.offset : record.offset + record.decoded] = data.reshape(-1)
         return
     typed = values.astype("<f2" if kind.element == "f16" else "<f4", copy=False)

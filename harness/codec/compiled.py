@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.codec import loops
+from harness.codec import blocks, loops
 from harness.codec.bins import centre_of
 from harness.codec.errors import BoundsError, PathError, ValueRefusedError
 from harness.codec.oracle import ALPHABET, CDF_ENTRIES, CDF_SPREAD, SMALLEST
-from harness.codec.segments import F32, MAX_STREAM, U8, U16, Segment
+from harness.codec.segments import F16, F32, MAX_STREAM, U8, U16, Segment
 
 
 def available() -> bool:
@@ -51,6 +51,9 @@ class Kernels:
         self._quantise, self._cdfs, self._encode = _jit(loops.quantise), _jit(loops.cdfs), _jit(loops.encode)
         self._decode, self._dequantise = _jit(loops.decode), _jit(loops.dequantise)
         self._pack, self._unpack = _jit(loops.pack), _jit(loops.unpack)
+        self._halves, self._half_of, self._float_of = _jit(loops.halves), _jit(loops.half_of), _jit(loops.float_of)
+        self._quantise_blocks = {"q8_0": _jit(loops.q8_0_quantise), "q4_0": _jit(loops.q4_0_quantise)}
+        self._read_blocks = {"q8_0": _jit(loops.q8_0_read), "q4_0": _jit(loops.q4_0_read)}
 
     def quantise(self, tile: F32, bins: int) -> tuple[U8, F32]:
         """As `oracle.quantise`."""
@@ -103,8 +106,31 @@ class Kernels:
 
     def dequantise(self, symbols: U8, maxima: F32, bins: int) -> F32:
         """As `oracle.dequantise`."""
-        centre = np.float32(centre_of(bins))
-        table = (np.arange(ALPHABET, dtype=np.float32) - centre) / centre
         out = np.empty(symbols.shape, np.float32)
-        self._dequantise(np.ascontiguousarray(symbols), np.ascontiguousarray(maxima, np.float32), table, out)
+        centre = np.float32(centre_of(bins))
+        self._dequantise(np.ascontiguousarray(symbols), np.ascontiguousarray(maxima, np.float32), centre, out)
         return out
+
+    def halves(self, symbols: U8, maxima: F32, bins: int) -> F16 | None:
+        """As `oracle.dequantise`, rounded to f16; None where a value may leave its range, which others then tell."""
+        centre = np.float32(centre_of(bins))
+        table = (np.arange(2 * centre_of(bins) + 1, dtype=np.float32) - centre) / centre
+        out = np.empty(symbols.shape, np.uint16)
+        most = np.ascontiguousarray(maxima, np.float32)
+        fits = self._halves(np.ascontiguousarray(symbols), most, table, self._half_of, out)
+        return out.view(np.float16) if fits else None
+
+    def quantise_blocks(self, kind: str, values: F32) -> U8 | None:
+        """As `blocks.quantise`; None where a block cannot be stored, which that function then tells."""
+        rows, channels = values.shape
+        out = np.empty((rows * channels // blocks.BLOCK, blocks.BLOCK_BYTES[kind]), np.uint8)
+        groups = np.ascontiguousarray(values, np.float32).reshape(-1, blocks.BLOCK)
+        bad = self._quantise_blocks[kind](groups, self._half_of, out)
+        return out.reshape(rows, -1) if bad < 0 else None
+
+    def read_blocks(self, kind: str, rows: U8) -> F32 | None:
+        """As `blocks.dequantise`; None where a scale is not finite, which that function then tells."""
+        groups = np.ascontiguousarray(rows).reshape(-1, blocks.BLOCK_BYTES[kind])
+        out = np.empty((len(groups), blocks.BLOCK), np.float32)
+        bad = self._read_blocks[kind](groups, self._float_of, out)
+        return out.reshape(len(rows), -1) if bad < 0 else None

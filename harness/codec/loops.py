@@ -31,18 +31,24 @@ def quantise(tile: Any, centre: Any, smallest: Any, symbols: Any, maxima: Any) -
 
 
 def cdfs(symbols: Any, spread: int, out: Any) -> None:
-    """Fills [channels, 33]."""
+    """Fills [channels, 33], 128 channels at a time so that their counts stay in the nearest cache."""
     rows, channels = symbols.shape
-    counts = np.zeros((channels, 32), np.int64)
-    for row in range(rows):
-        for channel in range(channels):
-            counts[channel, symbols[row, channel]] += 1
-    for channel in range(channels):
-        cumulated = 0
-        for index in range(33):
-            out[channel, index] = spread * cumulated // rows + index
-            if index < 32:
+    scaled = np.empty(rows + 1, np.uint16)
+    for count in range(rows + 1):
+        scaled[count] = spread * count // rows
+    counts = np.empty((128, 32), np.uint16)
+    for first in range(0, channels, 128):
+        some = min(128, channels - first)
+        counts[:] = 0
+        for row in range(rows):
+            for channel in range(some):
+                counts[channel, symbols[row, first + channel]] += np.uint16(1)
+        for channel in range(some):
+            cumulated = 0
+            for index in range(32):
+                out[first + channel, index] = scaled[cumulated] + index
                 cumulated += counts[channel, index]
+            out[first + channel, 32] = scaled[cumulated] + 32
 
 
 def encode(columns: Any, cdf: Any, lengths: Any, room: Any) -> tuple[int, int]:  # noqa: C901 - one loop is what compiles well
@@ -205,11 +211,28 @@ def pack(symbols: Any, bits: int, out: Any) -> None:
 
 
 def unpack(packed: Any, bits: int, out: Any) -> None:
-    """The inverse of `pack`."""
-    word, held, at = np.uint64(0), 0, 0
+    """The inverse of `pack`: whole groups of bytes without a carried word, which vectorises, then what is left."""
+    count, size = len(out), len(packed)
+    groups = min(count // 8, size // bits)
+    if bits == 4:
+        for at in range(groups * 4):
+            out[2 * at] = packed[at] & 15
+            out[2 * at + 1] = packed[at] >> 4
+    else:
+        for group in range(groups):
+            at, to = 5 * group, 8 * group
+            a, b, c, d, e = packed[at], packed[at + 1], packed[at + 2], packed[at + 3], packed[at + 4]
+            out[to] = a & 31
+            out[to + 1] = ((a >> 5) | (b << 3)) & 31
+            out[to + 2] = (b >> 2) & 31
+            out[to + 3] = ((b >> 7) | (c << 1)) & 31
+            out[to + 4] = ((c >> 4) | (d << 4)) & 31
+            out[to + 5] = (d >> 1) & 31
+            out[to + 6] = ((d >> 6) | (e << 2)) & 31
+            out[to + 7] = e >> 3
+    word, held, at = np.uint64(0), 0, groups * bits
     mask = np.uint64((1 << bits) - 1)
-    size = len(packed)
-    for index in range(len(out)):
+    for index in range(groups * 8, count):
         while held < bits:
             byte = np.uint64(packed[at]) if at < size else np.uint64(0)
             word |= byte << np.uint64(held)
@@ -220,10 +243,120 @@ def unpack(packed: Any, bits: int, out: Any) -> None:
         held -= bits
 
 
-def dequantise(symbols: Any, maxima: Any, table: Any, out: Any) -> None:
+def halves(symbols: Any, maxima: Any, table: Any, half_of: Any, out: Any) -> bool:
+    """Fills the bits of f16 values u16 [rows, channels] by a table for each row; False if a maximum may leave f16."""
+    rows, channels = symbols.shape
+    count = len(table)
+    bits = np.empty(count, np.uint16)
+    for row in range(rows):
+        largest = maxima[row]
+        if not largest < np.float32(65520):
+            return False
+        for symbol in range(count):
+            bits[symbol] = half_of(np.float32(table[symbol] * largest))
+        for channel in range(channels):
+            out[row, channel] = bits[symbols[row, channel]]
+    return True
+
+
+def half_of(value: Any) -> Any:
+    """The bits of the f16 that is nearest to an f32 below 65,520, ties to even."""
+    word = np.float32(value).view(np.uint32)
+    sign = (word >> np.uint32(16)) & np.uint32(0x8000)
+    size = word & np.uint32(0x7FFFFFFF)
+    if size < np.uint32(0x38800000):  # below 2^-14: steps of 2^-24
+        return np.uint16(np.uint32(np.rint(abs(value) * np.float32(16777216))) | sign)
+    odd = (size >> np.uint32(13)) & np.uint32(1)
+    return np.uint16((((size + np.uint32(0xFFF) + odd) >> np.uint32(13)) - np.uint32(0x1C000)) | sign)
+
+
+def float_of(half: Any) -> Any:
+    """The f32 of the bits of a finite f16."""
+    word = np.uint32(half)
+    size = word & np.uint32(0x7FFF)
+    value = np.float32(np.float32(size) * np.float32(5.9604644775390625e-08))  # a subnormal one: so many steps of 2^-24
+    if size >= np.uint32(0x400):
+        value = np.uint32((size << np.uint32(13)) + np.uint32(0x38000000)).view(np.float32)
+    return np.float32(-value) if word & np.uint32(0x8000) else value
+
+
+def q8_0_quantise(values: Any, half_of: Any, out: Any) -> int:
+    """Fills blocks u8 [blocks, 34] from f32 [blocks, 32]; the first block that cannot be stored, or -1."""
+    for block in range(len(values)):
+        largest = np.float32(0)
+        broken = False
+        for index in range(32):
+            value = abs(values[block, index])
+            broken |= not np.isfinite(value)
+            largest = max(largest, value)
+        scale = np.float32(largest / np.float32(127))
+        if broken or not scale < np.float32(65520):
+            return block
+        inverse = np.float32(0) if scale == 0 else np.float32(np.float32(1) / scale)
+        bits = half_of(scale)
+        out[block, 0], out[block, 1] = np.uint8(bits & 255), np.uint8(bits >> 8)
+        for index in range(32):
+            scaled = np.float32(values[block, index] * inverse)
+            whole = np.trunc(scaled)
+            out[block, 2 + index] = np.uint8(np.int8(whole + np.trunc(np.float32(2) * np.float32(scaled - whole))))
+    return -1
+
+
+def q4_0_quantise(values: Any, half_of: Any, out: Any) -> int:
+    """Fills blocks u8 [blocks, 18] from f32 [blocks, 32]; the first block that cannot be stored, or -1."""
+    codes = np.empty(32, np.uint8)
+    for block in range(len(values)):
+        largest, signed = np.float32(0), np.float32(0)
+        broken = False
+        for index in range(32):
+            value = values[block, index]
+            broken |= not np.isfinite(value)
+            if abs(value) > largest:
+                largest, signed = abs(value), value
+        scale = np.float32(signed / np.float32(-8))
+        if broken or not abs(scale) < np.float32(65520):
+            return block
+        inverse = np.float32(0) if scale == 0 else np.float32(np.float32(1) / scale)
+        bits = half_of(scale)
+        out[block, 0], out[block, 1] = np.uint8(bits & 255), np.uint8(bits >> 8)
+        for index in range(32):
+            raised = np.float32(np.float32(values[block, index] * inverse) + np.float32(8.5))
+            codes[index] = np.uint8(min(np.float32(15), np.trunc(raised)))
+        for index in range(16):
+            out[block, 2 + index] = codes[index] | (codes[index + 16] << 4)
+    return -1
+
+
+def q8_0_read(blocks: Any, float_of: Any, out: Any) -> int:
+    """Fills f32 [blocks, 32]; the first block whose scale is not finite, or -1."""
+    for block in range(len(blocks)):
+        bits = np.uint16(blocks[block, 0]) | np.uint16(blocks[block, 1]) << np.uint16(8)
+        if bits & 0x7C00 == 0x7C00:
+            return block
+        scale = np.float32(float_of(bits))
+        for index in range(32):
+            out[block, index] = np.float32(np.int8(blocks[block, 2 + index])) * scale
+    return -1
+
+
+def q4_0_read(blocks: Any, float_of: Any, out: Any) -> int:
+    """Fills f32 [blocks, 32]; the first block whose scale is not finite, or -1."""
+    for block in range(len(blocks)):
+        bits = np.uint16(blocks[block, 0]) | np.uint16(blocks[block, 1]) << np.uint16(8)
+        if bits & 0x7C00 == 0x7C00:
+            return block
+        scale = np.float32(float_of(bits))
+        for index in range(16):
+            code = blocks[block, 2 + index]
+            out[block, index] = (np.float32(code & 15) - np.float32(8)) * scale
+            out[block, index + 16] = (np.float32(code >> 4) - np.float32(8)) * scale
+    return -1
+
+
+def dequantise(symbols: Any, maxima: Any, centre: Any, out: Any) -> None:
     """Fills f32 [rows, channels]."""
     rows, channels = symbols.shape
     for row in range(rows):
         largest = maxima[row]
         for channel in range(channels):
-            out[row, channel] = table[symbols[row, channel]] * largest
+            out[row, channel] = np.float32((np.float32(symbols[row, channel]) - centre) / centre) * largest

@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from harness.codec import compiled, oracle, vectorised
+from harness.codec import blocks, compiled, oracle, vectorised
 from harness.codec.bins import BITS
 from harness.codec.errors import PathError, ValueRefusedError
-from harness.codec.segments import F32, U8, U16, Segment, Version, read_segment, write_lcg1, write_lcg2
+from harness.codec.segments import F16, F32, U8, U16, Segment, Version, read_segment, write_lcg1, write_lcg2
 
 LARGEST_F16: Final = 65504.0
 
@@ -38,6 +38,12 @@ class Coder:
     unpack: Callable[[U8, int, int], U8]
     """Packed bytes, count, bits."""
     dequantise: Callable[[U8, F32, int], F32]
+    halves: Callable[[U8, F32, int], F16 | None] | None = None
+    """`dequantise` and the rounding to f16 in one; None where a value may leave f16. Paths without it do both steps."""
+    quantise_blocks: Callable[[str, F32], U8 | None] | None = None
+    """`blocks.quantise`, or None where a block cannot be stored."""
+    read_blocks: Callable[[str, U8], F32 | None] | None = None
+    """`blocks.dequantise`, or None where a scale is not finite."""
 
 
 def coder(name: str) -> Coder:
@@ -54,7 +60,8 @@ def coder(name: str) -> Coder:
         kernels = compiled.kernels()
         return Coder(
             name=name, quantise=kernels.quantise, cdfs=kernels.cdfs, encode=kernels.encode, decode=kernels.decode,
-            pack=kernels.pack, unpack=kernels.unpack, dequantise=kernels.dequantise,
+            pack=kernels.pack, unpack=kernels.unpack, dequantise=kernels.dequantise, halves=kernels.halves,
+            quantise_blocks=kernels.quantise_blocks, read_blocks=kernels.read_blocks,
         )  # fmt: skip
     raise PathError(f"codec path: expected oracle, numpy or compiled, found {name!r}")
 
@@ -109,6 +116,31 @@ def decode_tile(data: bytes | memoryview, *, path: Coder) -> F32:
     """
     segment = read_segment(data)
     return path.dequantise(decode_symbols(segment, path=path), segment.maxima, segment.bins)
+
+
+def half_values(segment: Segment, *, path: Coder) -> F16:
+    """The f16 values [rows, channels] of a validated segment.
+
+    Raises:
+        ValueRefusedError: a symbol above ``bins - 2``, or a value outside f16.
+    """
+    symbols = decode_symbols(segment, path=path)
+    found = path.halves(symbols, segment.maxima, segment.bins) if path.halves is not None else None
+    return found if found is not None else as_f16(path.dequantise(symbols, segment.maxima, segment.bins))
+
+
+def quantised_blocks(kind: str, values: F32, *, path: Coder) -> U8:
+    """Blocks of rows; see `blocks.quantise`, which also says what is wrong."""
+    blocks.row_bytes(kind, values.shape[1])
+    found = path.quantise_blocks(kind, values) if path.quantise_blocks is not None else None
+    return found if found is not None else blocks.quantise(kind, values)
+
+
+def block_values(kind: str, rows: U8, *, path: Coder) -> F32:
+    """Values of rows of blocks; see `blocks.dequantise`, which also says what is wrong."""
+    whole = kind in blocks.BLOCK_BYTES and rows.shape[1] > 0 and rows.shape[1] % blocks.BLOCK_BYTES[kind] == 0
+    found = path.read_blocks(kind, rows) if path.read_blocks is not None and whole else None
+    return found if found is not None else blocks.dequantise(kind, rows)
 
 
 def as_f16(values: F32) -> npt.NDArray[np.float16]:

@@ -32,6 +32,7 @@ MAX_STREAM: Final = 256
 _HEAD: Final = struct.Struct("<4sBBHII")
 
 Bytes = bytes | bytearray | memoryview
+F16 = npt.NDArray[np.float16]
 F32 = npt.NDArray[np.float32]
 U16 = npt.NDArray[np.uint16]
 U8 = npt.NDArray[np.uint8]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.codec import bins, oracle, paths
-from harness.codec.errors import BoundsError, PathError, ValueRefusedError
+from harness.codec import bins, blocks, compiled, oracle, paths
+from harness.codec.errors import BoundsError, GeometryError, PathError, ValueRefusedError
 from harness.codec.segments import Version, lcg2_size, read_segment
 from tests.codec import pages
 from tests.codec.make_golden import golden
@@ -216,3 +216,58 @@ def test_the_compiled_path_without_its_library_is_refused_and_not_replaced(monke
         paths.coder("compiled")
     monkeypatch.undo()
     compiled.kernels.cache_clear()
+
+
+@pytest.mark.parametrize("bins", [16, 32])
+def test_compiled_halves_are_rounded_as_numpy_rounds_for_every_maximum_that_f16_has(bins: int) -> None:
+    kernels = compiled.kernels()
+    maxima = np.arange(0, 0x7C00, 7, dtype=np.uint16).view(np.float16).astype(np.float32)
+    symbols = np.tile(np.arange(bins - 1, dtype=np.uint8), (len(maxima), 1))
+    found = kernels.halves(symbols, maxima, bins)
+    assert found is not None
+    wanted = paths.as_f16(paths.coder("numpy").dequantise(symbols, maxima, bins))
+    assert found.tobytes() == wanted.tobytes()
+
+
+def test_compiled_halves_leave_what_may_leave_f16_to_the_path_that_tells_it() -> None:
+    symbols = np.array([[7, 14]], np.uint8)
+    assert compiled.kernels().halves(symbols, np.array([65519.0], np.float32), 16) is not None
+    assert compiled.kernels().halves(symbols, np.array([65520.0], np.float32), 16) is None
+
+
+@pytest.mark.parametrize("kind", ["q8_0", "q4_0"])
+def test_compiled_blocks_are_those_of_numpy_both_ways(kind: str) -> None:
+    rng = np.random.default_rng(5)
+    path = paths.coder("compiled")
+    ties = np.array([0.5, -0.5, 1.5, -1.5, 2.5, 127, -127, 0] * 4, np.float32)
+    equal = np.array([3, -3, 3, -3] * 8, np.float32)
+    tiny = np.full(32, 2.0**-24, np.float32)
+    rows = [ties, equal, tiny, np.zeros(32, np.float32), np.full(32, 65504, np.float32)]
+    rows += [(rng.standard_normal(32) * 10.0**scale).astype(np.float32) for scale in range(-9, 5) for _ in range(40)]
+    values = np.stack(rows)
+    stored = paths.quantised_blocks(kind, values, path=path)
+    assert stored.tobytes() == blocks.quantise(kind, values).tobytes()
+    assert paths.block_values(kind, stored, path=path).tobytes() == blocks.dequantise(kind, stored).tobytes()
+
+
+@pytest.mark.parametrize("kind", ["q8_0", "q4_0"])
+def test_compiled_blocks_refuse_what_numpy_refuses_in_its_words(kind: str) -> None:
+    path = paths.coder("compiled")
+    broken = np.ones((1, 32), np.float32)
+    broken[0, 5] = np.nan
+    with pytest.raises(ValueRefusedError, match="finite value"):
+        paths.quantised_blocks(kind, broken, path=path)
+    with pytest.raises(ValueRefusedError, match="scales in the range"):
+        paths.quantised_blocks(kind, np.full((1, 32), 1e9, np.float32), path=path)
+    stored = blocks.quantise(kind, np.ones((1, 32), np.float32))
+    stored[0, :2] = [0, 0x7C]
+    with pytest.raises(ValueRefusedError, match="finite scale"):
+        paths.block_values(kind, stored, path=path)
+    with pytest.raises(GeometryError):
+        paths.quantised_blocks(kind, np.ones((1, 31), np.float32), path=path)
+
+
+def test_compiled_cdfs_are_numpys_over_the_edges_of_its_groups_of_channels() -> None:
+    for channels in (1, 127, 128, 129, 300):
+        symbols = np.random.default_rng(channels).integers(0, 32, (201, channels), dtype=np.uint8)
+        assert compiled.kernels().cdfs(symbols).tobytes() == paths.coder("numpy").cdfs(symbols).tobytes()

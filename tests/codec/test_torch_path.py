@@ -127,3 +127,50 @@ def test_a_symbol_above_its_bins_is_refused() -> None:
         packing.dequantise_into(
             torch.full((1, 4), 15, dtype=torch.uint8), torch.ones(1), 16, torch.empty((1, 4), dtype=torch.float16)
         )
+
+
+@pytest.mark.parametrize("bins", [16, 32])
+@pytest.mark.parametrize(("rows", "channels"), SHAPES)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_a_tile_is_restored_as_the_oracle_has_it(bins: int, rows: int, channels: int, dtype: torch.dtype) -> None:
+    data = paths.encode_tile(pages.random_tile(rows + 2, rows, channels), bins=bins, version=2, path=NUMPY)
+    segment, wanted = read_segment(data), paths.as_f16(paths.decode_tile(data, path=NUMPY))
+    packed, maxima = torch.from_numpy(segment.payload.copy()), torch.from_numpy(segment.maxima.copy())
+    for target in (torch.empty((rows, channels), dtype=dtype), torch.empty((channels, rows), dtype=dtype).T):
+        packing.restore_into(packed, maxima, bins, target)
+        assert target.contiguous().numpy().tobytes() == wanted.astype(target.contiguous().numpy().dtype).tobytes()
+
+
+@pytest.mark.parametrize("bins", [16, 32])
+def test_a_symbol_that_the_bins_lack_is_refused_and_nothing_is_written(bins: int) -> None:
+    symbols = np.full((4, 9), bins // 2 - 1, np.uint8)
+    for row, channel in ((0, 0), (1, 4), (3, 8)):
+        wrong = symbols.copy()
+        wrong[row, channel] = bins - 1
+        packed = torch.from_numpy(NUMPY.pack(wrong.reshape(-1), 4 if bins == 16 else 5))
+        target = torch.full((4, 9), 3.0, dtype=torch.float16)
+        with pytest.raises(ValueRefusedError, match="symbols up to"):
+            packing.restore_into(packed, torch.ones(4), bins, target)
+        assert bool((target == 3).all())
+
+
+def test_a_maximum_beyond_f16_is_refused_only_where_a_value_reaches_it() -> None:
+    target = torch.zeros((1, 2), dtype=torch.float16)
+    inside, beyond = ([8, 6], [14, 7])
+    maxima = torch.tensor([70000.0])
+    packing.restore_into(packing.pack(torch.tensor(inside, dtype=torch.uint8), 16), maxima, 16, target)
+    assert target.tolist() == [[10000.0, -10000.0]]
+    with pytest.raises(ValueRefusedError, match="range of f16"):
+        packing.restore_into(packing.pack(torch.tensor(beyond, dtype=torch.uint8), 16), maxima, 16, target)
+    assert target.tolist() == [[10000.0, -10000.0]]
+
+
+def test_a_smaller_tile_after_a_larger_one_sees_nothing_of_it() -> None:
+    for rows, channels in ((256, 33), (3, 5), (255, 7), (1, 1)):
+        for bins in (16, 32):
+            data = paths.encode_tile(pages.random_tile(9, rows, channels), bins=bins, version=2, path=NUMPY)
+            segment = read_segment(data)
+            target = torch.empty((rows, channels), dtype=torch.float16)
+            packed, maxima = torch.from_numpy(segment.payload.copy()), torch.from_numpy(segment.maxima.copy())
+            packing.restore_into(packed, maxima, bins, target)
+            assert target.numpy().tobytes() == paths.as_f16(paths.decode_tile(data, path=NUMPY)).tobytes()

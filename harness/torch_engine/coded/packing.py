@@ -5,6 +5,9 @@ Whole-tensor arithmetic leaves the caches; a tile of one layer stays in them, wh
 
 from __future__ import annotations
 
+import threading
+from typing import Final
+
 import torch
 
 from harness.codec.bins import BITS, centre_of
@@ -12,6 +15,8 @@ from harness.codec.errors import ValueRefusedError
 from harness.codec.oracle import SMALLEST
 
 Tensor = torch.Tensor
+SMALLEST_BEYOND_F16: Final = 65520.0
+"""From here on a value is rounded to infinity in f16."""
 
 
 def unpack(packed: Tensor, count: int, bins: int) -> Tensor:
@@ -77,13 +82,15 @@ def quantise(tile: Tensor, bins: int) -> tuple[Tensor, Tensor]:
     Raises:
         ValueRefusedError: a value is not finite, or a row is neither zero nor in the range of f16.
     """
-    values = tile.float()
-    maxima = values.abs().amax(dim=1)
+    values = _scratch.take("tile", tile.numel(), torch.float32, tile.device).view(tile.shape)
+    values.copy_(tile)
+    sizes = _scratch.take("sizes", tile.numel(), torch.float32, tile.device).view(tile.shape)
+    maxima = torch.abs(values, out=sizes).amax(dim=1)
     if not bool(((maxima == 0) | ((maxima >= SMALLEST) & (maxima < torch.inf))).all()):
         raise ValueRefusedError("tile: expected finite f16 values, found others")
     centre = float(centre_of(bins))
     factor = torch.div(torch.full_like(maxima, centre), maxima).masked_fill_(maxima == 0, 0)
-    scaled = torch.mul(values, factor[:, None]).add_(centre)
+    scaled = torch.mul(values, factor[:, None], out=values).add_(centre)
     return scaled.round_().to(torch.uint8), maxima
 
 
@@ -103,3 +110,101 @@ def dequantise_into(symbols: Tensor, maxima: Tensor, bins: int, target: Tensor) 
     if bool(half.isinf().any()):
         raise ValueRefusedError("tile: expected values in the range of f16, found larger ones")
     target.copy_(half)
+
+
+class _Scratch(threading.local):
+    """Buffers of one thread that are used again: a tile's worth of fresh memory costs more than the work in it."""
+
+    most = 1 << 25
+    """Bytes above which a buffer is not kept."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, torch.dtype, torch.device], Tensor] = {}
+        self._tables: dict[tuple[int, torch.device], Tensor] = {}
+        self._shifts: dict[torch.device, Tensor] = {}
+
+    def take(self, name: str, count: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """A buffer of so many elements; what is in it means nothing."""
+        key = (name, dtype, device)
+        held = self._held.get(key)
+        if held is None or len(held) < count:
+            held = torch.empty(count, dtype=dtype, device=device)
+            if held.numel() * held.element_size() <= self.most:
+                self._held[key] = held
+        return held[:count]
+
+    def pairs(self, bins: int, device: torch.device) -> Tensor:
+        """Of every pair of symbols the two values as the 8 bytes of one i64; a symbol that the bins lack is a NaN."""
+        key = (bins, device)
+        if key not in self._tables:
+            count, centre = 1 << BITS[bins], float(centre_of(bins))
+            whole = torch.arange(count, dtype=torch.float32, device=device)
+            values = torch.div(whole - centre, torch.full_like(whole, centre))
+            values[count - 1] = torch.nan
+            both = torch.stack((values.repeat(count), values.repeat_interleave(count)), dim=1)
+            self._tables[key] = both.contiguous().view(torch.int64).view(-1)
+        return self._tables[key]
+
+    def shifts(self, count: int, device: torch.device) -> Tensor:
+        """0, 2, 4, 6, 0 and so on: how far the ten bits of a pair lie inside the two bytes where they begin."""
+        held = self._shifts.get(device)
+        if held is None or len(held) < count:
+            held = torch.tensor([0, 2, 4, 6, 0], dtype=torch.int16, device=device).repeat(-(-count // 5))
+            self._shifts[device] = held
+        return held[:count]
+
+
+_scratch = _Scratch()
+
+
+def restore_into(packed: Tensor, maxima: Tensor, bins: int, target: Tensor) -> None:
+    """A tile of LCG2 into ``target`` [rows, channels], f16 or f32, of any strides, on the same device.
+
+    Two symbols at a time are looked up together; the values are those of `dequantise_into`, bit for bit.
+
+    Args:
+        packed: u8, the symbols of the tile.
+        maxima: f32 [rows].
+        bins: 16 or 32.
+        target: where the values go.
+
+    Raises:
+        ValueRefusedError: a symbol above its bins, or a value outside f16. Nothing has been written.
+    """
+    rows, channels, device = target.shape[0], target.shape[1], target.device
+    index = _pair_index(packed, bins)
+    flat = _scratch.take("values", 2 * len(index), torch.float32, device)
+    torch.index_select(_scratch.pairs(bins, device), 0, index, out=flat.view(torch.int64))
+    values = flat[: rows * channels].view(rows, channels)
+    if bool(values.sum().isnan()):
+        raise ValueRefusedError(f"tile: expected symbols up to {2 * centre_of(bins)}, found {2 * centre_of(bins) + 1}")
+    values.mul_(maxima[:, None])
+    beyond = bool(maxima.amax() >= SMALLEST_BEYOND_F16)
+    if target.dtype == torch.float16 and not beyond:
+        target.copy_(values)
+        return
+    half = values.half()
+    if beyond and bool(half.isinf().any()):
+        raise ValueRefusedError("tile: expected values in the range of f16, found larger ones")
+    target.copy_(half)
+
+
+def _pair_index(packed: Tensor, bins: int) -> Tensor:
+    """Every two symbols as one number, i32: a byte of 4-bit symbols; of 5-bit ones ten bits of two bytes."""
+    device = packed.device
+    if BITS[bins] == 4:
+        index = _scratch.take("index", len(packed), torch.int32, device)
+        return index.copy_(packed)
+    size = -(-len(packed) // 5) * 5
+    wide = _scratch.take("bytes", size + 1, torch.int16, device)
+    wide[len(packed) :] = 0
+    wide[: len(packed)].copy_(packed)
+    both = _scratch.take("both", size, torch.int16, device)
+    torch.bitwise_left_shift(wide[1:], 8, out=both)  # what leaves 16 bits is not of the pair
+    both.bitwise_or_(wide[:size])
+    torch.bitwise_right_shift(both, _scratch.shifts(size, device), out=both)
+    both.bitwise_and_(1023)
+    index = _scratch.take("index", size // 5 * 4, torch.int32, device)
+    for column in range(4):  # column by column: rows of four are slow to copy
+        index[column::4].copy_(both[column::5])
+    return index

@@ -110,19 +110,20 @@ def _decode_into(record: Record, target: Tensor, path: str) -> None:
     if segment is None:
         target.copy_(torch.frombuffer(bytearray(record.payload), dtype=torch.uint8))
         return
-    if segment.version == 1 and path == TORCH:
-        symbols = lockstep.decode(segment, device)
-    elif segment.version == 1:
-        symbols = torch.from_numpy(coder(path).decode(segment)).to(device)
-    else:
-        packed = torch.from_numpy(np.array(segment.payload)).to(device)
-        symbols = packing.unpack(packed, segment.rows * segment.channels, segment.bins)
-        symbols = symbols.view(segment.rows, segment.channels)
     maxima = torch.from_numpy(np.array(segment.maxima)).to(device)
-    if record.kind.element not in blocks.BLOCK_BYTES:
-        packing.dequantise_into(symbols, maxima, segment.bins, target)
-        return
-    values = torch.empty(symbols.shape, dtype=torch.float32, device=device)
-    packing.dequantise_into(symbols, maxima, segment.bins, values)
-    data = blocks.quantise(record.kind.element, values.cpu().numpy())
-    target.copy_(torch.from_numpy(data))
+    blocked = record.kind.element in blocks.BLOCK_BYTES
+    values = torch.empty((segment.rows, segment.channels), device=device) if blocked else target
+    if segment.version == 2:
+        packed = torch.from_numpy(np.array(segment.payload)).to(device)
+        packing.restore_into(packed, maxima, segment.bins, values)
+    else:
+        lockstepped = path == TORCH
+        symbols = (
+            lockstep.decode(segment, device)
+            if lockstepped
+            else torch.from_numpy(coder(path).decode(segment)).to(device)
+        )
+        packing.dequantise_into(symbols, maxima, segment.bins, values)
+    if blocked:
+        data = blocks.quantise(record.kind.element, values.cpu().numpy())
+        target.copy_(torch.from_numpy(data))
