@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.commands.common import require_folder, use_colour, width
+from harness.commands.common import add_json, require_folder, show, use_colour, width
 from harness.errors import ExitCode, NothingToDoError, UsageError
 from harness.reporting.units import counted
 from harness.wire import files
@@ -36,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--certificate", default="", metavar="ID", help="terminal: one certificate, by the head of its id"
     )
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> ExitCode:
@@ -52,15 +53,15 @@ def run(args: argparse.Namespace) -> ExitCode:
     if form != "terminal":
         require_folder(out, "--out")
     if form == "terminal":
-        sys.stdout.write(_terminal(args.folder, args.certificate))
+        _show(args.folder, args.certificate, as_json=args.json)
         return ExitCode.GOOD
     pages = site.render_all(args.folder) if form == "md" else site.render_site(args.folder)
     if len(pages) < 2:
         raise NothingToDoError(f"no certificate in {args.folder}")
     if args.check:
-        return _check(out, pages)
+        return _check(out, pages, as_json=args.json)
     _write(out, pages)
-    sys.stdout.write(f"{counted(len(pages), 'page')} in {out}\n")
+    _say(f"{counted(len(pages), 'page')} in {out}", sorted(pages) if args.json else (), as_json=args.json)
     return ExitCode.GOOD
 
 
@@ -73,26 +74,43 @@ def _refuse_a_run(folder: Path) -> None:
         raise UsageError(f"{folder} is the folder of a run that made drafts alone; judge the files in its evidence/")
 
 
-def _terminal(folder: Path, identity: str) -> str:
-    from harness.reporting import building, site, terminal
+def _show(folder: Path, identity: str, *, as_json: bool) -> None:
+    """Print one certificate, or one line for each claim key."""
+    from harness.reporting import building, listed, site, terminal
 
     archive = site.read_archive(folder)
     if not archive.certificates:
         raise NothingToDoError(f"no certificate in {folder}")
     if identity or len(archive.certificates) == 1:
-        one = site.find_certificate(archive, identity)
-        return terminal.render_certificate(building.certificate_view(one, archive), colour=use_colour(), width=width())
-    return terminal.render_overview(building.overview(archive), colour=use_colour(), width=width())
+        view = building.certificate_view(site.find_certificate(archive, identity), archive)
+        if as_json:
+            sys.stdout.buffer.write(listed.certificate_json(view))
+        else:
+            sys.stdout.write(terminal.render_certificate(view, colour=use_colour(), width=width()))
+        return
+    overview = building.overview(archive)
+    if as_json:
+        show(listed.overview_table(overview), as_json=True)
+    else:
+        sys.stdout.write(terminal.render_overview(overview, colour=use_colour(), width=width()))
 
 
-def _check(out: Path, pages: Mapping[str, bytes]) -> ExitCode:
+def _check(out: Path, pages: Mapping[str, bytes], *, as_json: bool) -> ExitCode:
     from harness.reporting import site
 
     found = site.out_of_date(out, pages)
-    for sentence in found:
-        sys.stdout.write(f"{sentence}\n")
-    sys.stdout.write(f"{counted(len(pages), 'page')} made again, {len(found)} not as in {out}\n")
+    _say(f"{counted(len(pages), 'page')} made again, {len(found)} not as in {out}", found, as_json=as_json)
     return ExitCode.FINDINGS if found else ExitCode.GOOD
+
+
+def _say(what: str, lines: Sequence[str], *, as_json: bool) -> None:
+    """Print what was done, and lines of pages before it; as JSON: the same as a table."""
+    from harness.reporting.listed import pages_table
+
+    if as_json:
+        show(pages_table(what, lines), as_json=True)
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in (*lines, what)))
 
 
 def _write(out: Path, pages: Mapping[str, bytes]) -> None:

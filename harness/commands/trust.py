@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from harness.commands.common import add_json, show
 from harness.commands.verify import REVOKED, SIGNERS
 from harness.errors import ExitCode, NothingToDoError
 from harness.wire import files
+
+if TYPE_CHECKING:
+    from harness.reporting.tables import Table
+    from harness.wire.allowed_signers import Line
 
 EXAMPLE = (
     "example: statecert trust add lab-a --key lab-a.pub --valid-before 2027-12-31\n"
@@ -35,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add.add_argument("--namespaces", default="statecert/*", metavar="PATTERNS", help="default: %(default)s")
     add.add_argument("--valid-after", default="", metavar="TIME", help="like 2026-01-01 or 2026-01-01T12:00:00Z, UTC")
     add.add_argument("--valid-before", default="", metavar="TIME", help="the same")
-    actions.add_parser("list", help="show who may sign what, and until when")
+    add_json(actions.add_parser("list", help="show who may sign what, and until when"))
     remove = actions.add_parser("remove", help="take lines out")
     remove.add_argument("principal")
     remove.add_argument("--key", type=Path, metavar="FILE.pub", help="only this key of the principal")
@@ -70,6 +77,9 @@ def _list(args: argparse.Namespace) -> ExitCode:
     revoked = parse_revoked(_read(args.revoked), str(args.revoked))
     if not lines and not revoked:
         raise NothingToDoError(f"no key in {args.signers}")
+    if args.json:
+        show(_table(lines, revoked), as_json=True)
+        return ExitCode.GOOD
     for line in lines:
         state = "  REVOKED" if line.key in revoked else ""
         after, before = _day(line.valid_after), _day(line.valid_before)
@@ -78,6 +88,30 @@ def _list(args: argparse.Namespace) -> ExitCode:
     for key in sorted(revoked - {line.key for line in lines}):
         sys.stdout.write(f"(no principal)  {fingerprint(key)}  REVOKED\n")
     return ExitCode.GOOD
+
+
+def _table(lines: Sequence[Line], revoked: Collection[bytes]) -> Table:
+    """One row per key: who may sign what with it, from when to when, and whether it is revoked."""
+    from harness.reporting.tables import Column, Table
+    from harness.wire.sshsig import fingerprint
+
+    rows: list[dict[str, str | int]] = [
+        {
+            "principals": line.principals,
+            "key": fingerprint(line.key),
+            "namespaces": line.namespaces,
+            **({"valid_after": _day(line.valid_after)} if line.valid_after else {}),
+            **({"valid_before": _day(line.valid_before)} if line.valid_before else {}),
+            "revoked": "yes" if line.key in revoked else "no",
+        }
+        for line in lines
+    ]
+    strangers = sorted(set(revoked) - {line.key for line in lines})
+    rows += [{"key": fingerprint(key), "revoked": "yes"} for key in strangers]
+    keys = ("principals", "key", "namespaces", "valid_after", "valid_before", "revoked")
+    return Table(
+        title=f"{len(rows)} keys", columns=[Column(key=key, header=key.replace("_", " ")) for key in keys], rows=rows
+    )
 
 
 def _remove(args: argparse.Namespace) -> ExitCode:

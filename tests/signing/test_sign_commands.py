@@ -298,6 +298,25 @@ def test_trust_lists_what_is_there_and_ends_in_named_codes(lab: Signed, capsys: 
     assert lab.verify() == 2
 
 
+def test_trust_lists_keys_as_json_too(lab: Signed, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lab.trust("list", "--json") == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["principals"], row["namespaces"], row["revoked"]) == ("lab-a", "statecert/*", "no")
+    assert row["valid_before"] == "2027-01-01T00:00:00Z"
+    assert "valid_after" not in row
+    assert lab.trust("revoke", "--key", f"{lab.key}.pub") == 0
+    capsys.readouterr()
+
+    assert lab.trust("list", "--json") == 0
+    (revoked,) = json.loads(capsys.readouterr().out)["rows"]
+    assert revoked == {**row, "revoked": "yes"}
+    assert lab.trust("remove", "lab-a") == 0
+    capsys.readouterr()
+
+    assert lab.trust("list", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [{"key": row["key"], "revoked": "yes"}]
+
+
 def test_verify_without_folder_signers_or_documents(lab: Signed, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
