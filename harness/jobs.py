@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import operator
 import signal
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 from threading import Event, Lock, current_thread, main_thread
 
 from harness.model.evidence import Observation
 from harness.model.scenario import Plan
 from harness.pipeline import Bench, run_one
 
+_Held = tuple[Plan, "Future[Ran | None]"]
 Tell = Callable[[Observation], None]
 """Is told every observation; one call at a time, from any thread."""
 
@@ -56,39 +57,61 @@ def benches(first: Bench, jobs: int) -> Iterator[list[Bench]]:
         yield made
 
 
-@dataclass(kw_only=True)
 class _Shift:
-    """Benches at work on plans."""
+    """Benches at work on plans, which they take in their order.
 
-    free: SimpleQueue[Bench]
-    tell: Tell
-    waiting: int
-    """Plans that are not begun; changed with ``lock`` held."""
-    benches: int
-    lock: Lock = field(default_factory=Lock)
-    ended: Event = field(default_factory=Event)
-    """Set when no further plan is to be begun."""
+    A bench that is done with the cells of a plan takes its next one before the evidence is closed: so it knows whether
+    it has one, and its child, where it has none, ends while the evidence can still tell how.
 
-    def run(self, plan: Plan) -> Ran | None:
-        """Run a plan on the next free bench; None: it was not begun."""
-        bench = self.free.get()
+    Args:
+        plans: What to run.
+        benches: How many will work.
+        tell: Is told every observation.
+    """
+
+    def __init__(self, plans: Sequence[Plan], benches: int, tell: Tell) -> None:
+        self.futures: Sequence[Future[Ran | None]] = [Future() for _ in plans]
+        """Of the plans in their order; None: it was not begun."""
+        self.ended = Event()
+        """Set when no further plan is to be begun."""
+        self._tell = tell
+        self._waiting = deque(zip(plans, self.futures, strict=True))
+        self._working = benches
+        self._lock = Lock()
+
+    def work(self, bench: Bench) -> None:
+        """Run plans on a bench until there are no more."""
+        held = self._take()
+        while held is not None:
+            held = self._run(bench, *held)
+        with self._lock:
+            self._working -= 1
+            left = [] if self._working else list(self._waiting)
+        for _, future in left:
+            future.set_result(None)
+
+    def _run(self, bench: Bench, plan: Plan, future: Future[Ran | None]) -> _Held | None:
+        """Run one plan; return the next one of this bench."""
+        upcoming: list[_Held | None] = []
+
+        def last() -> bool:
+            upcoming.append(self._take())
+            return upcoming[0] is None
+
         try:
-            with self.lock:
-                self.waiting -= 1
-            if self.ended.is_set():
-                return None
-            evidence, interrupted = run_one(bench, plan, self.tell, last=self.last)
-            return Ran(plan=plan, evidence=evidence, interrupted=interrupted)
-        except BaseException:
+            evidence, interrupted = run_one(bench, plan, self._tell, last=last)
+        except BaseException as error:  # noqa: BLE001 - raised by whoever waits for the plan
             self.ended.set()
-            raise
-        finally:
-            self.free.put(bench)
+            future.set_exception(error)
+            for held in filter(None, upcoming):
+                held[1].set_result(None)
+            return None
+        future.set_result(Ran(plan=plan, evidence=evidence, interrupted=interrupted))
+        return upcoming[0] if upcoming else self._take()
 
-    def last(self) -> bool:
-        """Whether a bench that is done with its plan may have none to come; one that gets one starts another child."""
-        with self.lock:
-            return self.waiting < self.benches
+    def _take(self) -> _Held | None:
+        with self._lock:
+            return self._waiting.popleft() if self._waiting and not self.ended.is_set() else None
 
 
 def run_plans(benches: Sequence[Bench], plans: Sequence[Plan], tell: Tell, file: File) -> bool:
@@ -129,14 +152,14 @@ def _side_by_side(benches: Sequence[Bench], plans: Sequence[Plan], tell: Tell, f
         with lock:
             tell(observation)
 
-    shift = _Shift(free=SimpleQueue(), tell=told, waiting=len(plans), benches=len(benches))
-    for bench in benches:
-        shift.free.put(bench)
+    shift = _Shift(plans, len(benches), told)
     pool = ThreadPoolExecutor(len(benches), thread_name_prefix="job")
     problem: Exception | None = None
     interrupted, whole = False, False
     try:
-        for future in [pool.submit(shift.run, plan) for plan in plans]:
+        for bench in benches:
+            pool.submit(shift.work, bench)
+        for future in shift.futures:
             try:
                 ran = _waited(future, shift, benches)
             except Exception as error:  # noqa: BLE001 - raised below, when everything else is filed

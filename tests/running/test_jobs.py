@@ -22,6 +22,7 @@ TOY = ("--target", "toy", "--preset", "toy")
 IDS = ("A90", "A91", "A92", "A93")
 HANG = "  engine: {misbehave: hang, during: prefill}\n"
 CRASH = "  engine: {misbehave: exit, during: prefill}\n"
+FAILS_AT_THE_END = "  engine: {misbehave: fail_at_the_end, during: close}\n"
 PLAIN = "  engine: {}\n"
 LIMITED = """\
 import resource
@@ -113,6 +114,27 @@ def test_a_crash_beside_other_scenarios_is_only_that_scenario_s(four: Path, tmp_
     outcomes = {row["cell"][:3]: row["outcome"] for row in json.loads(done.stdout)["rows"]}
     assert outcomes == {"A90": "pass", "A91": "error", "A92": "pass", "A93": "pass"}
     assert set(bodies(tmp_path / "runs")) >= {"A90", "A92", "A93"}
+
+
+def test_children_that_end_badly_are_crashes_of_their_last_scenarios_and_all_is_filed(
+    four: Path, tmp_path: Path
+) -> None:
+    for name in IDS:
+        (four / f"{name}.yaml").write_text(scenario(name, FAILS_AT_THE_END))
+
+    done = run(four, "--jobs", "2", "--json")
+
+    assert done.returncode == 3, done.stderr
+    outcomes = [row["outcome"] for row in json.loads(done.stdout)["rows"]]
+    assert len(outcomes) == 2 * len(IDS)
+    evidence = {path.name[:3]: path.read_text() for path in tmp_path.glob("runs/*/evidence/*.jsonl")}
+    assert set(evidence) == set(IDS)
+    assert all(
+        text.splitlines()[-1].startswith('{"') and '"type":"end"' in text.splitlines()[-1] for text in evidence.values()
+    )
+    crashed = [name for name in IDS if '"detail":"exit_9"' in evidence[name]]
+    assert 1 <= len(crashed) <= 2
+    assert outcomes.count("error") == len(crashed)
 
 
 def test_every_cell_has_a_line_when_it_ends(four: Path) -> None:
