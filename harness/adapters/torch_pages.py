@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from harness.codec.identity import read_identity
 from harness.codec.paths import encode_tile
 from harness.engines.interface import Options
 from harness.engines.pages import PageComponent, PageRefusedError
+from harness.torch_engine.coded.shelf import PageShelf
 from harness.torch_engine.devices import synchronize
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.errors import TorchEngineError
@@ -34,6 +36,7 @@ class TorchPages:
     engine_class: ClassVar[type[TorchEngine]] = TorchEngine
     pager_class: ClassVar[type[Pager]] = Pager
     session_class: ClassVar[type[TorchPageSession]]
+    shelf_class: ClassVar[type[PageShelf]] = PageShelf
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -73,6 +76,10 @@ class TorchPages:
         """
         read_identity(identity, wanted="exact" if wanted == "exact" else "lossy", length=length)
 
+    def shelf(self, folder: Path, budget: int) -> TorchShelf:
+        """See `PageEngine.shelf`."""
+        return TorchShelf(self.shelf_class(folder, budget))
+
     def device_peak(self) -> int:
         """See `PageEngine.device_peak`."""
         if self.device.type != "cuda":
@@ -80,6 +87,32 @@ class TorchPages:
         peak = torch.cuda.max_memory_allocated(self.device)
         torch.cuda.reset_peak_memory_stats(self.device)
         return peak
+
+
+class TorchShelf:
+    """A folder of pages."""
+
+    def __init__(self, shelf: PageShelf) -> None:
+        self.shelf = shelf
+
+    def publish(self, key: str, identity: Mapping[str, object], page: bytes, tail: bytes) -> None:
+        """See `Shelf.publish`."""
+        with refusals():
+            self.shelf.publish(key, read_identity(identity), page, tail)
+
+    def find(self, key: str, wanted: str) -> tuple[bytes, bytes] | None:
+        """See `Shelf.find`."""
+        with refusals():
+            found = self.shelf.find(key, "exact" if wanted == "exact" else "lossy")
+        return None if found is None else (found.page, found.tail)
+
+    def evict(self) -> int:
+        """See `Shelf.evict`."""
+        return self.shelf.make_room(self.shelf.budget)
+
+    def within(self, what: str, ask: Callable[[], object]) -> None:
+        """See `Shelf.within`."""
+        self.shelf.asks[what] = ask
 
 
 class TorchPageSession:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Timer
 from typing import TYPE_CHECKING, Final
 
 from harness.campaigning.campaign import Campaign, Tell, Write, conduct, require_able
@@ -126,30 +128,42 @@ def run_kv(bench: Bench, asked: Asked, tell: Tell | None = None) -> Campaign:
 def probe(adapter: str, group: str, device: str, path: str = "compiled") -> Sequence[Mapping[str, object]]:
     """Try the probes alone on an adapter, and return the rows of the entries that are made of them."""
     procedure = procedure_of(Asked(path=path))
-    records = child(_job(adapter, group, {"device": device}, procedure, process=-1, probes=True))
+    records = list(child(_job(adapter, group, {"device": device}, procedure, process=-1, probes=True)))
     return [row for row in derive_entries(records, [], []) if row["entry"] not in ("H08", "H09")]
 
 
-def child(job: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """Do a job in a fresh process; its records.
+def child(job: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    """Do a job in a fresh process; its records, as they come.
 
     Raises:
         ProtocolError: It failed, took longer than an hour, or told something else than records.
     """
     command = [sys.executable, "-m", "harness.campaigning.kv_child"]
-    try:
-        done = subprocess.run(
-            command, input=json.dumps(job), capture_output=True, text=True, timeout=_LONGEST, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise ProtocolError(f"a process of the matrix took more than {_LONGEST} s") from None
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
-        raise ProtocolError(f"a process of the matrix ended with {done.returncode}: {last}")
-    records = [json.loads(line) for line in done.stdout.splitlines()]
-    if strange := {str(one.get("type")) for one in records} - _RECORDS:
-        raise ProtocolError(f"a process of the matrix told {', '.join(sorted(strange))}")
-    return records
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as asked:
+        asked.write(json.dumps(job))
+        asked.seek(0)
+        with subprocess.Popen(command, stdin=asked, stdout=subprocess.PIPE, stderr=said, text=True) as running:
+            late = Timer(_LONGEST, running.kill)
+            late.start()
+            try:
+                for line in running.stdout or ():
+                    yield _record(line)
+            except BaseException:
+                running.kill()
+                raise
+            finally:
+                late.cancel()
+        if running.returncode:
+            said.seek(0)
+            last = (said.read().strip().splitlines() or ["nothing"])[-1]
+            raise ProtocolError(f"a process of the matrix ended with {running.returncode}: {last}")
+
+
+def _record(line: str) -> Mapping[str, object]:
+    record: Mapping[str, object] = json.loads(line)
+    if record.get("type") not in _RECORDS:
+        raise ProtocolError(f"a process of the matrix told {record.get('type')!r}")
+    return record
 
 
 def _job(

@@ -6,8 +6,12 @@ The expectation of each is made here, by the plain paths of `harness.codec`, fro
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
 import struct
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -230,7 +234,46 @@ def _harms(pages: PageEngine, path: str) -> Iterator[Probe]:
     target.cancel_in(2)
     word = _word(lambda: target.bring_archive(data, tail, path, transposed=False))
     target.cancel_in(-1)
+    yield from _shelves(pages, source, data, source.page(transposed=False))
     yield "cancelled", "reset" if _state(target) == empty and word != "taken" else f"{word}, written", ""
+
+
+def _shelves(pages: PageEngine, source: PageSession, data: bytes, exact: bytes) -> Iterator[Probe]:
+    """A reader whose entry is evicted, and a process that is killed inside a publish."""
+    with tempfile.TemporaryDirectory(prefix="kv-") as name:
+        shelf = pages.shelf(Path(name) / "evicted", 1 << 30)
+        shelf.publish("page", _identity(2, len(exact)), data, b"tail")
+        gone: list[int] = []
+        shelf.within("find", lambda: gone.append(shelf.evict()))
+        found = _word(lambda: _none(None if shelf.find("page", "lossy") == (data, b"tail") else "another"))
+        yield "evicted while read", f"{found}, {gone}, {shelf.find('page', 'lossy')}", "taken, [1], None"
+        folder = Path(name) / "killed"
+        killed = os.fork()
+        if not killed:
+            try:
+                dying = pages.shelf(folder, 1 << 30)
+                dying.within("publish", lambda: os.kill(os.getpid(), signal.SIGKILL))
+                dying.publish("page", _identity(2, len(exact)), data, source.tail())
+            finally:
+                os._exit(0)
+        ended = os.waitstatus_to_exitcode(os.waitpid(killed, 0)[1])
+        after = pages.shelf(folder, 1 << 30)
+        missed = _word(lambda: after.find("page", "lossy"), done="missed")
+        left = [one.name for one in folder.iterdir()]
+        yield "killed in publish", f"{ended}, {missed}, {left}", "-9, missed, []"
+
+
+def _none(found: object) -> None:
+    """Do nothing if nothing was found."""
+    if found is not None:
+        raise ValueError("found something")
+
+
+def _identity(version: int, length: int) -> Mapping[str, object]:
+    return {
+        "name": "lmcache-cachegen" if version else "raw", "version": version or 1,
+        "class": "lossy" if version else "exact", "decoded_length": length, "calibration": _sha(b""),
+    }  # fmt: skip
 
 
 def harm(data: bytes, name: str) -> bytes:
@@ -331,10 +374,15 @@ def _f8(values: np.ndarray[Any, np.dtype[np.float32]]) -> bytes:
 def _identities(pages: PageEngine, path: str) -> Iterator[Probe]:
     source = _session(pages, {"k_type": "f16", "v_type": "f16"}, tokens=40)
     data, tail = source.archive(2, path, transposed=False), source.tail()
-    good: Mapping[str, object] = {
-        "name": "lmcache-cachegen", "version": 2, "class": "lossy",
-        "decoded_length": len(source.page(transposed=False)), "calibration": _sha(b""),
-    }  # fmt: skip
+    exact = source.page(transposed=False)
+    good = _identity(2, len(exact))
+    with tempfile.TemporaryDirectory(prefix="kv-") as folder:
+        shelf = pages.shelf(Path(folder), 1 << 30)
+        shelf.publish("page", good, data, tail)
+        yield "shelf lossy for exact", _word(lambda: _none(shelf.find("page", "exact")), done="miss"), ""
+        yield "shelf lossy", "served" if shelf.find("page", "lossy") == (data, tail) else "other", ""
+        shelf.publish("page", _identity(0, len(exact)), exact, tail)
+        yield "shelf exact", "served" if shelf.find("page", "exact") == (exact, tail) else "other", ""
     changed: Mapping[str, Mapping[str, object]] = {
         "good": good,
         "unknown": {**good, "name": "cachegen-next"},

@@ -46,6 +46,9 @@ IDENTITIES: Final[Mapping[str, str]] = {
     "length": "codec.identity",
     "class": "codec.identity",
     "lossy for exact": "codec.identity",
+    "shelf lossy for exact": "miss",
+    "shelf lossy": "served",
+    "shelf exact": "served",
 }
 """What was done to a stored identity, and what must come of it."""
 REFUSED: Final[Mapping[str, str]] = {
@@ -65,7 +68,7 @@ NAMES: Final[Mapping[str, Sequence[str]]] = {
     "H02": ("rows f16/f16", "rows f32/q8_0"),
     "H03": ("bins scheduled", "bins wide", "flat rows", "not finite lcg1", "not finite lcg2"),
     "H04": ("transposed f16", "transposed f32", "tiles", "mixed q8_0/q4_0", "index rows", "exact page i8/i4"),
-    "H05": (*HARMS, "untouched", "cancelled"),
+    "H05": (*HARMS, "untouched", "cancelled", "evicted while read", "killed in publish"),
     "H07": tuple(REFUSED),
     "H10": (*(f"label {kind}" for kind in TYPES), *(f"rows {kind}" for kind in TYPES), "restored f16/q8_0"),
     "G11": tuple(IDENTITIES),
@@ -74,7 +77,12 @@ NAMES: Final[Mapping[str, Sequence[str]]] = {
 KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
     "H01": TILES,
     "H03": {"not finite lcg1": "codec.value", "not finite lcg2": "codec.value"},
-    "H05": {**HARMS, "cancelled": "reset"},
+    "H05": {
+        **HARMS,
+        "cancelled": "reset",
+        "evicted while read": "taken, [1], None",
+        "killed in publish": "-9, missed, []",
+    },
     "H07": REFUSED,
     "H10": {f"label {kind}": kind for kind in TYPES},
     "G11": IDENTITIES,

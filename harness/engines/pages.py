@@ -6,8 +6,9 @@ the process that measures them, since a pipe in between would be part of every t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from harness.engines.interface import Options
@@ -90,6 +91,26 @@ class PageSession(Protocol):
         ...
 
 
+class Shelf(Protocol):
+    """A folder of pages with the identities of their codecs."""
+
+    def publish(self, key: str, identity: Mapping[str, object], page: bytes, tail: bytes) -> None:
+        """Store an entry, whole or not at all."""
+        ...
+
+    def find(self, key: str, wanted: str) -> tuple[bytes, bytes] | None:
+        """Page and tail of the entry that serves an ``exact`` or a ``lossy`` lookup; None: a miss."""
+        ...
+
+    def evict(self) -> int:
+        """Evict everything; how many entries went."""
+        ...
+
+    def within(self, what: str, ask: Callable[[], object]) -> None:
+        """Ask something, once, in the middle of the next ``publish`` or ``find``."""
+        ...
+
+
 class PageEngine(Protocol):
     """The codec and the sessions of one adapter."""
 
@@ -99,6 +120,10 @@ class PageEngine(Protocol):
 
     def encode_tile(self, values: bytes, rows: int, bins: int, version: int, path: str) -> bytes:
         """The segment of f16 values [rows, channels]."""
+        ...
+
+    def shelf(self, folder: Path, budget: int) -> Shelf:
+        """Open a folder of pages."""
         ...
 
     def device_peak(self) -> int:

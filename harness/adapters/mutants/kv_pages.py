@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from pathlib import Path
+from typing import IO, ClassVar
 
 import numpy as np
 import torch
@@ -15,8 +16,10 @@ from harness.adapters.torch_adapter import TorchAdapter
 from harness.adapters.torch_pages import TorchPages
 from harness.codec.archive import Component, read_archive
 from harness.codec.bins import BITS
+from harness.codec.identity import Class, CodecIdentity
 from harness.codec.paths import Coder, decode_symbols, encode_tile, f16_values
 from harness.torch_engine.buffers import SessionBuffers
+from harness.torch_engine.coded.shelf import Entry, PageShelf
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.kv.elements import Blocked, ElementType, Nibbles, Scaled, half_away, inverse
 from harness.torch_engine.kv.rows import Rows
@@ -410,6 +413,68 @@ class LossyShownAsExact(PageMutant):
     pages_class = _AnyIdentityPages
 
 
+class _AnyClass(PageShelf):
+    def serving(self, wanted: Class) -> tuple[Class, ...]:
+        del wanted
+        return ("exact", "lossy")
+
+    def identity(self, record: Mapping[str, object], wanted: Class) -> CodecIdentity:
+        del wanted
+        return super().identity(record, "lossy")
+
+
+class _AnyClassPages(TorchPages):
+    shelf_class = _AnyClass
+
+
+class LossyEntryServed(PageMutant):
+    """A lookup of an exact page that is not there is served by the lossy one of the same key."""
+
+    mutant_id = "K08.lossy-entry-served"
+    caught_by = Caught("G11", "shelf lossy for exact")
+    pages_class = _AnyClassPages
+
+
+class _InPlace(PageShelf):
+    def publish(self, key: str, identity: CodecIdentity, page: bytes, tail: bytes) -> None:
+        with self.place(key, identity.kind).open("wb") as file:
+            file.write(self.line(key, identity, page, tail) + page)
+            file.flush()
+            self.within("publish")
+            file.write(tail)
+
+
+class _InPlacePages(TorchPages):
+    shelf_class = _InPlace
+
+
+class PublishedInPlace(PageMutant):
+    """Entries are written under the name that readers look for."""
+
+    mutant_id = "K05.page-published-in-place"
+    caught_by = Caught("H05", "killed in publish")
+    pages_class = _InPlacePages
+
+
+class _OpensAgain(PageShelf):
+    def read(self, file: IO[bytes], key: str, wanted: Class) -> Entry:
+        self.within("find")
+        with Path(file.name).open("rb") as again:
+            return super().read(again, key, wanted)
+
+
+class _OpensAgainPages(TorchPages):
+    shelf_class = _OpensAgain
+
+
+class ReaderLosesItsEntry(PageMutant):
+    """An entry is opened anew for each part of it, so that an eviction in between takes it from its reader."""
+
+    mutant_id = "K15.reader-loses-its-entry"
+    caught_by = Caught("H05", "evicted while read")
+    pages_class = _OpensAgainPages
+
+
 class _KnownNamesPages(TorchPages):
     def admit(self, identity: Mapping[str, object], wanted: str, length: int) -> None:
         whole = {"calibration": "0" * 64, **identity}
@@ -445,8 +510,9 @@ class DeviceRoundsElsewhere(PageMutant):
 
 
 PAGE_MUTANTS: Sequence[type[PageMutant]] = (
-    CdfOffByOne, BitOrderSwapped, SymbolsRoundHalfUp, WrongBins, TransposedVMissed, ChunkOf257, WritesBeforeValidating,
-    CancelledImportKept, IndexRowsNarrowed, PageScalesDropped, F32ReadAsUnset, BlocksByRoundedScale, NibblesSwapped,
-    CodesTruncated, LossyShownAsExact, NewerCodecTaken, DeviceRoundsElsewhere,
+    CdfOffByOne, BitOrderSwapped, SymbolsRoundHalfUp, WrongBins, TransposedVMissed, ChunkOf257,
+    WritesBeforeValidating, CancelledImportKept, IndexRowsNarrowed, PageScalesDropped, F32ReadAsUnset,
+    BlocksByRoundedScale, NibblesSwapped, CodesTruncated, LossyShownAsExact, LossyEntryServed,
+    PublishedInPlace, ReaderLosesItsEntry, NewerCodecTaken, DeviceRoundsElsewhere,
 )  # fmt: skip
 """All of them; each is an entry point of ``harness.page_mutants`` by its id."""
