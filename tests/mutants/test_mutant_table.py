@@ -96,6 +96,7 @@ def test_each_says_its_fault_in_a_line_and_plants_it(mutant: type[Mutant]) -> No
         "imager",
         "adapter_session",
         "disk_class",
+        "archiver_class",
     )
     assert any(getattr(mutant, name) is not getattr(Mutant, name) for name in carriers)
 
