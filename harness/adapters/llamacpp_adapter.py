@@ -208,6 +208,7 @@ class LlamaCppEngine:
             "library.cpu": self.llama.system_info(),
             "logits_type": "f32",
             "families": ",".join(sorted({str(_family(piece)) for piece in self.empty.pieces})),
+            **_reordered(chosen),
             "arch": chosen["arch"],
             "kv": chosen["kv"],
             "image": chosen["image"],
@@ -606,6 +607,17 @@ def _family(piece: Piece) -> Family:
     if piece.cache < 0:
         return Family.CONV if piece.kind == "r" else Family.RECURRENT
     return Family.WINDOW if piece.cache else Family.KV
+
+
+def _reordered(options: Options) -> Options:
+    """Say over what is summed in another order after a restore.
+
+    A window is packed at the front of its ring; where all sequences share the cells, rows lie where there is room. The
+    rows are the same ones, in another order, so that sums over them differ in their last places.
+    """
+    if options["kv"] == "unified":
+        return {"reordered_families": "conv,kv,recurrent,window"}
+    return {} if options["swa_full"] else {"reordered_families": "window"}
 
 
 def _checked(options: Options) -> None:

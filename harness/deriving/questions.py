@@ -64,7 +64,8 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
         or_ids=tuple(element.integer() for element in _list(fields, "or")),
         entire=fields.optional_flag("entire"),
         fields=tuple(element.text() for element in _list(fields, "fields")) or FIELDS,
-        limits=_limits(fields) if kind is CheckKind.NEAR else {},
+        limits=_limits(fields, "limits") if kind is CheckKind.NEAR else {},
+        reordered=_limits(fields, "if_reordered") if "if_reordered" in fields else {},
         unit_name="bytes" if kind is CheckKind.STORED and "unit" not in fields else _UNITS.get(kind, ""),
     )
 
@@ -105,13 +106,13 @@ def _guarantee(fields: Node, kind: CheckKind) -> Guarantee:
     return found
 
 
-def _limits(fields: Node) -> Mapping[str, Mapping[str, int]]:
+def _limits(fields: Node, name: str) -> Mapping[str, Mapping[str, int]]:
     """Return how far each part may lie away.
 
     Raises:
         InvalidScenarioError: No limit is stated, or one that is not what its field allows.
     """
-    found = {name: _distances(node) for name, node in fields.child("limits").items()}
+    found = {name: _distances(node) for name, node in fields.child(name).items()}
     if not found:
         fields.fail("found no limits; a near check states how far each part may lie away")
     return found

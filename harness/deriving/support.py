@@ -7,7 +7,7 @@ from typing import Final
 
 from harness.model.noun import replace
 from harness.model.scenario import Arm, CellPlan, CheckKind, CheckSpec, PointRef, Step, StepKind
-from harness.model.values import ArmRole, Capability, Family, Observability
+from harness.model.values import ArmRole, Capability, Family, Guarantee, Observability
 
 GRADES: Final = (Observability.TOKENS, Observability.LOGITS, Observability.IMAGE, Observability.PARTS)
 """From the weakest grade to the strongest."""
@@ -43,6 +43,8 @@ SESSION_OPTIONS: Final = "session_options"
 """Fact of a target: the session options that it knows, comma-separated. Untold: it knows whatever is asked."""
 IMAGE_OPTIONS: Final = "image_options"
 """Fact of a target: the engine options that its images are bound to, comma-separated. Untold: none."""
+REORDERED: Final = "reordered_families"
+"""Fact of a target: families, comma-separated, over which it sums in another order after a restore. Untold: none."""
 FAMILY: Final = "family"
 """Reason of a cell that works on a part of a family which the target's state does not have."""
 SESSION_OPTION: Final = "session_option"
@@ -82,7 +84,8 @@ def for_target(cell: CellPlan, capabilities: Collection[str], told: Mapping[str,
     """Return the cell as the target can run it.
 
     Control arms whose needs are not met are left out, with their checks; of the families that must be in the
-    inventory those are left that the target's state has.
+    inventory those are left that the target's state has; exact checks that state limits for it are near ones, where the
+    target says that it sums over one of the cell's families in another order after a restore.
 
     Args:
         cell: As planned.
@@ -95,6 +98,8 @@ def for_target(cell: CellPlan, capabilities: Collection[str], told: Mapping[str,
         for arm in cell.arms
         if arm.role is ArmRole.CONTROL and (not set(arm_needs(arm)) <= able or arm_lacks(arm, told))
     }
+    if (_told(told, REORDERED) or frozenset()) & set(cell.families):
+        cell = replace(cell, checks=tuple(_near(check) if check.reordered else check for check in cell.checks))
     has = _told(told, FAMILIES)
     if has is not None and not has.issuperset(cell.families):
         cell = replace(cell, families=tuple(family for family in cell.families if family in has))
@@ -105,6 +110,10 @@ def for_target(cell: CellPlan, capabilities: Collection[str], told: Mapping[str,
         arms=tuple(arm for arm in cell.arms if arm.id not in dropped),
         checks=tuple(check for check in cell.checks if not _speaks_of(check, dropped)),
     )
+
+
+def _near(check: CheckSpec) -> CheckSpec:
+    return replace(check, kind=CheckKind.NEAR, guarantee=Guarantee.TOLERANCE, limits=check.reordered, reordered={})
 
 
 def arm_lacks(arm: Arm, told: Mapping[str, object]) -> str:

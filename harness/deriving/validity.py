@@ -174,7 +174,7 @@ class _Question:
         candidate = self._step("candidate", check.candidate, need, allowed)
         reference = self._step("reference", check.reference, need, allowed)
         self._require_two()
-        if check.kind is CheckKind.NEAR:
+        if check.kind is CheckKind.NEAR or check.reordered:
             self._require_limits()
         role = next(arm.role for arm in self._cell.arms if check.candidate and arm.id == check.candidate.arm)
         if check.kind in (CheckKind.EXACT, CheckKind.NEAR) and role is ArmRole.CONTROL:
@@ -187,10 +187,11 @@ class _Question:
     def _require_limits(self) -> None:
         """Something that is looked at has a limit, else the check is an exact one under another name."""
         fields = set(self._check.fields)
-        lacking = "logits" in fields and "logits" not in self._check.limits
+        limits = self._check.limits or self._check.reordered
+        lacking = "logits" in fields and "logits" not in limits
         if lacking or not fields & {"parts", "logits"}:
             self._node.fail(
-                f"found limits for {', '.join(sorted(self._check.limits))} and the fields {', '.join(sorted(fields))}; "
+                f"found limits for {', '.join(sorted(limits))} and the fields {', '.join(sorted(fields))}; "
                 "a near check looks at parts or logits, and states a limit for the logits if it looks at them"
             )
 

@@ -71,11 +71,12 @@ class Identity:
     facts: Options
     """Element types, library digests, effective settings read back; strings, integers, booleans.
 
-    Three may be told to say what the target is not: ``families`` (those that the state of its models has, like
+    Four may be told to say what the target is not: ``families`` (those that the state of its models has, like
     ``conv,kv,recurrent``: others are not demanded of its inventory) and ``session_options`` (those that it knows, like
-    ``chunk,namespace``: cells that need others are ``not_supported``) and ``image_options`` (engine options that its
+    ``chunk,namespace``: cells that need others are ``not_supported``), ``image_options`` (engine options that its
     images are bound to, like ``threads``: cells that bring one into an engine with another value are
-    ``not_supported``).
+    ``not_supported``) and ``reordered_families`` (those over which it sums in another order after a restore, like
+    ``window``: checks that state limits for that are judged within them, and count as tolerance, never as equality).
     """
     device: Options
     """Device name, memory kind, driver and runtime versions; ``unknown`` where it cannot be told."""

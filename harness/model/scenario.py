@@ -293,6 +293,8 @@ class CheckSpec:
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """``near``: name or family of parts (``logits`` too) to the largest distance: ``ulp``, ``relative_ppb``,
     ``absolute_nano``. What is not named must be equal."""
+    reordered: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """``exact``: the limits of the near check that it is for a target which says that it sums in another order."""
     unit_name: str = ""
     """Unit of the limit: tokens, bytes, entries, …"""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.adapters.mutants.base import Mutant, Stop
+from harness.torch_engine.models.attention import AttentionState
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.session_image import Imager
 from harness.torch_engine.snapshot import Pair, Snapshot, Snapshotter
@@ -16,6 +17,9 @@ from harness.torch_engine.state import StateLayout, bytes_view
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+_WIDE_FROM: Final = 128
+"""Tokens of a chunk from which a kernel is chosen that keeps keys as they are."""
 
 
 class _Narrowed(Snapshotter):
@@ -121,3 +125,29 @@ class ScalesDropped(Mutant):
     mutant_id = "K10.scales-dropped"
     stopped_by = Stop(scenario="H62", cell={"types": "f16_i8"}, check="again", part="kv", phase="restored")
     snapshotter = _ScalesDropped
+
+
+class _ChunkRounds(TorchSession):
+    def forward(self, tokens: npt.NDArray[np.int32], *, last: bool) -> None:
+        super().forward(tokens, last=last)
+        if self.engine.options.chunk >= _WIDE_FROM:
+            return
+        for layer in self.buffers.layers:
+            if isinstance(layer, AttentionState):
+                span = slice(layer.kv_rows)
+                layer.k[span] = layer.k[span].float().bfloat16().float()
+
+
+class ChunkRoundsRows(Mutant):
+    """A small chunk picks a kernel that rounds keys to bfloat16; the answer stays the same."""
+
+    mutant_id = "K10.chunk-rounds-rows"
+    stopped_by = Stop(
+        scenario="R08",
+        cell={"arch": "attention"},
+        check="near",
+        part="logits",
+        phase="prefilled",
+        reason="beyond_tolerance",
+    )
+    session = _ChunkRounds
