@@ -6,6 +6,8 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from harness.deriving.body import derive_body
 from harness.engines.host import HostOptions
 from harness.engines.spool import SpoolBudget
@@ -91,3 +93,26 @@ def test_without_room_for_reference_bytes_the_reference_is_run_again_and_measure
 
     assert sorted(map(str, distances(kept))) == sorted(map(str, distances(again)))
     assert check(again)["outcome"] == "pass"
+
+
+def test_logits_are_measured_where_no_part_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOY_LACKS", "parts,corrupt")
+    check = copy.deepcopy(NEAR)
+    check["near"] = {**check["near"], "fields": ["logits"], "limits": {"logits": FAR}}
+    others = copy.deepcopy(FLIPPED)
+    others["steps"] = [{"run": {"prompt": "B", "decode": 4, "as": "again"}}]
+    others["requires"] = []
+    procedure = toy_procedure(
+        [COLD, WARM, others],
+        [check, {"id": "other-seen", "seen": {"candidate": "flipped.again", "reference": "cold.a"}}],
+        requires=("logits", "boundaries", "prefix_cache"),
+    )
+    procedure.update(observability="logits", families=[])
+
+    with toy_host(tmp_path, toy_target(fault="forget_recurrent")) as host:
+        evidence = run_toy(host, toy_plan(procedure), tmp_path)
+    found = distances(evidence)
+
+    assert [one.part for one in found] == ["logits"] * len(found)
+    assert {one.phase for one in found} >= {Phase.PREFILLED, Phase.END}
+    assert all(one.differing_elements and one.ulp for one in found)
