@@ -629,3 +629,17 @@ class ImportEmpty(Mutant):
     mutant_id = "K04.import-empty"
     stopped_by = Stop(scenario="A62", check="reused", reason="other_count")
     imager = _BringsNothing
+
+
+class _LooksAtImages(TorchSession):
+    def idle(self, what: str) -> None:
+        if what != "adopt":
+            super().idle(what)
+
+
+class ImportSaysIdentity(Mutant):
+    """A model without decoding state says of an image that it is another model's, as if it could take its own."""
+
+    mutant_id = "K04.import-says-identity"
+    stopped_by = Stop(scenario="F15", check="import", reason="other_code")
+    session = _LooksAtImages
