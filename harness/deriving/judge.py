@@ -159,8 +159,23 @@ def judge_cell(
     if missing:
         unfit = Outcome.NOT_SUPPORTED if missing == (NO_CONTROL,) else Outcome.ERROR
         return fitted, unjudged(cell, unfit, missing[0]), None
-    view = cell_view(fitted, observations, tables, grade)
+    view = cell_view(fitted, observations, tables, grade, busy_at(header))
     return fitted, decide_cell(fitted, [run_check(view, check) for check in fitted.checks]), view
+
+
+def busy_at(header: Header) -> str:
+    """Return why times of a run are of no use, as a reason code; empty: the machine is not known to have been busy.
+
+    Other jobs of the same run, or a load at its start that left no processor idle.
+    """
+    found = header.environment.get("facts")
+    facts = found if isinstance(found, Mapping) else {}
+    jobs, load, cores = (facts.get(name) for name in ("jobs", "load_1min_milli", "cores_usable"))
+    if isinstance(jobs, int) and jobs > 1:
+        return "not_alone"
+    if isinstance(load, int) and isinstance(cores, int) and load > cores * 1000:
+        return "machine_busy"
+    return ""
 
 
 def _without_judgement(

@@ -25,6 +25,7 @@ _UNITS: Final = {
     CheckKind.BALANCE: "bytes",
     CheckKind.SAME_IMAGE: "bytes",
     CheckKind.ANSWERS: "tokens",
+    CheckKind.QUICKER: "ns",
 }
 
 
@@ -66,6 +67,10 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
         fields=tuple(element.text() for element in _list(fields, "fields")) or FIELDS,
         limits=_limits(fields, "limits") if kind is CheckKind.NEAR else {},
         reordered=_limits(fields, "if_reordered") if "if_reordered" in fields else {},
+        pairs=_pairs(fields) if kind is CheckKind.QUICKER else (),
+        margin_ppm=fields.child("margin_ppm").integer() if "margin_ppm" in fields else 0,
+        steady_ppm=fields.child("steady_ppm").integer() if "steady_ppm" in fields else 0,
+        gain_at_most=fields.child("gain_at_most").integer() if "gain_at_most" in fields else 0,
         unit_name="bytes" if kind is CheckKind.STORED and "unit" not in fields else _UNITS.get(kind, ""),
     )
 
@@ -104,6 +109,14 @@ def _guarantee(fields: Node, kind: CheckKind) -> Guarantee:
     if found is Guarantee.TOLERANCE:
         fields.fail(f"found the guarantee {found} without limits; allowed is a near check, which states them")
     return found
+
+
+def _pairs(fields: Node) -> Sequence[tuple[PointRef, PointRef]]:
+    candidates = [_parsed(element) for element in _list(fields, "candidates")]
+    references = [_parsed(element) for element in _list(fields, "references")]
+    if len(candidates) != len(references):
+        fields.fail(f"found {len(candidates)} candidates and {len(references)} references; each pair is one of both")
+    return tuple(zip(candidates, references, strict=True))
 
 
 def _limits(fields: Node, name: str) -> Mapping[str, Mapping[str, int]]:

@@ -125,6 +125,8 @@ class _Question:
         check = self._check
         if check.kind in (CheckKind.EXACT, CheckKind.NEAR, CheckKind.UNCHANGED, CheckKind.SEEN):
             self._comparison()
+        if check.kind is CheckKind.QUICKER:
+            self._require_pairs()
         if check.kind is CheckKind.CACHED:
             self._step("at", check.at, lambda step: step.kind in TURNS, "a run, resume or extend step")
         if check.kind in _OF_STORES:
@@ -147,6 +149,23 @@ class _Question:
             self._require_restart()
         if check.kind is CheckKind.REFUSED:
             self._step("at", check.at, lambda step: step.may_refuse, "a step with may_refuse: true")
+
+    def _require_pairs(self) -> None:
+        """Turns of one candidate arm, pair by pair, nothing timed between the two of a pair, each turn once."""
+        pairs = self._check.pairs
+        refs = [ref for pair in pairs for ref in pair]
+        for ref in refs:
+            self._step("a turn", ref, _has_boundaries, "a run step")
+        arms = [arm for arm in self._cell.arms if arm.id in {ref.arm for ref in refs}]
+        if len(arms) != 1 or arms[0].role is not ArmRole.CANDIDATE:
+            self._node.fail("found pairs of other arms; pairs are turns of one candidate arm")
+        order = {step.label: number for number, step in enumerate(arms[0].steps)}
+        timed = sorted(refs, key=lambda ref: order[ref.label])
+        ran = [set(timed[place : place + 2]) for place in range(0, len(timed), 2)]
+        if len(set(refs)) != len(refs) or ran != [set(pair) for pair in pairs]:
+            self._node.fail(
+                "found pairs that do not run one after the other; each turn is in one pair, beside the other"
+            )
 
     def _require_reference_arm(self, ref: PointRef | None) -> None:
         roles = {arm.role for arm in self._cell.arms if ref is not None and arm.id == ref.arm}

@@ -54,6 +54,8 @@ class CellView:
     """By check and phase."""
     distances: Mapping[tuple[str, Phase, str], Distance] = field(default_factory=dict)
     """By check, phase and part."""
+    busy: str = ""
+    """Why times of this run are of no use: the machine did other work; empty: it is not known to."""
 
     def arm(self, name: str) -> Arm | None:
         """Return a planned arm."""
@@ -129,7 +131,11 @@ class CellView:
 
 
 def cell_view(
-    cell: CellPlan, observations: Iterable[Observation], tables: Mapping[Sha256, PartTable], grade: Observability
+    cell: CellPlan,
+    observations: Iterable[Observation],
+    tables: Mapping[Sha256, PartTable],
+    grade: Observability,
+    busy: str = "",
 ) -> CellView:
     """Return the view of one cell.
 
@@ -138,6 +144,7 @@ def cell_view(
         observations: Those of this cell, in order.
         tables: Part tables of the whole evidence.
         grade: What the target says it shows.
+        busy: Why times of the run are of no use.
 
     Raises:
         InvalidDocumentError: An observation speaks of an arm, run or step that was not planned, or is there twice.
@@ -157,6 +164,7 @@ def cell_view(
         crashes=tuple(filing.crashes),
         differences=filing.differences,
         distances=filing.distances,
+        busy=busy,
     )
 
 

@@ -11,10 +11,26 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 KINDS: Final[Mapping[str, Sequence[str]]] = {
-    "qualification": ("CG302", "CG303", "CG304", "CG305", "CG306", "CG307", "CG308", "CG309", "CG603", "CG701"),
+    "qualification": (
+        "CG302",
+        "CG303",
+        "CG304",
+        "CG305",
+        "CG306",
+        "CG307",
+        "CG308",
+        "CG309",
+        "CG401",
+        "CG402",
+        "CG405",
+        "CG406",
+        "CG407",
+        "CG603",
+        "CG701",
+    ),
     "campaign": ("CG310", "CG311"),
     "harness": ("CG312",),
-    "foreign": ("CG313",),
+    "foreign": ("CG313", "CG404"),
 }
 """Kind to the rules that ask about its own members: cells, axes and checks; counts of planted faults."""
 

@@ -237,6 +237,8 @@ class CheckKind(StrEnum):
     """A counter of the store equals, or stays within, a limit."""
     BALANCE = "balance"
     """Two sums of counters are equal, or one stays within the other."""
+    QUICKER = "quicker"
+    """Turns that reuse state take less time than turns that do not, by interleaved pairs."""
     SEEN = "seen"
     """A control: candidate differs from reference, at the named part first."""
     REPEATABLE = "repeatable"
@@ -295,6 +297,14 @@ class CheckSpec:
     ``absolute_nano``. What is not named must be equal."""
     reordered: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """``exact``: the limits of the near check that it is for a target which says that it sums in another order."""
+    pairs: Sequence[tuple[PointRef, PointRef]] = ()
+    """``quicker``: candidate and reference of each pair, turns of one arm, in the order in which they run."""
+    margin_ppm: int = 0
+    """``quicker``: of the reference's median, by which the interval must lie below 0."""
+    steady_ppm: int = 0
+    """``quicker``: by how much the reference may move from its first half to its second."""
+    gain_at_most: int = 0
+    """``quicker``: how many times quicker is still believed."""
     unit_name: str = ""
     """Unit of the limit: tokens, bytes, entries, …"""
 

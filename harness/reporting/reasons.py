@@ -20,6 +20,17 @@ _EVENTS: Final[Mapping[str, str]] = {
 
 _REASONS: Final[Mapping[str, str]] = {
     "fewer_devices": "The machine has fewer devices of this kind than the scenario needs.",
+    "few_pairs": "There are too few pairs for an interval of their median.",
+    "one_process": "All pairs ran in one process, so that its own state could be what was measured.",
+    "order_unbalanced": "One side ran first more often than the other.",
+    "reference_moved": "The reference itself took another time in the second half of the pairs.",
+    "implausible_gain": "The gain is too large to be believed.",
+    "interval_too_wide": "The interval of the median difference holds the limit.",
+    "slower": "The whole interval of the median difference lies above 0.",
+    "nothing_reused": "A turn that should have reused state forwarded everything.",
+    "reference_reused": "A turn that should not have reused state did.",
+    "not_alone": "Other jobs ran at the same time, so its times are of no use.",
+    "machine_busy": "The machine was busy when the run began, so its times are of no use.",
     "reference_not_cold": "The reference reused stored state itself, so it proves nothing.",
     "leak_not_seen": "Snapshots were kept on purpose and memory was not seen to grow: the measure is blind.",
     "budget_never_reached": "The budget was never reached, so that it holds shows nothing.",

@@ -23,6 +23,7 @@ from tests.gating import (  # noqa: F401 - each registers its own
     run_fixtures,
     selfcheck_fixtures,
     sight_fixtures,
+    timed_fixtures,
 )
 from tests.gating.fixtures import ASKED, FIXTURES, VALID, Fixture
 

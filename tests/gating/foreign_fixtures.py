@@ -73,7 +73,7 @@ def foreign_raised(folder: Path) -> None:
     filed(folder, body)
 
 
-@fixture("CG313", "CG301")
+@fixture("CG313", "CG301", "CG403")
 def foreign_time_judged(folder: Path) -> None:
     """A time of one sample becomes a pass, and all sums are put right."""
     lines = imported(published.one_pair(scalar=False, matching=64))

@@ -26,6 +26,7 @@ CODES: Final[Mapping[CheckKind, str]] = {
     CheckKind.COUNTER: "COUNT.STORE@1",
     CheckKind.BALANCE: "FOOT.BALANCE@1",
     CheckKind.ANSWERS: "QUALITY.ANSWER@1",
+    CheckKind.QUICKER: "LAT.PAIRED@1",
     CheckKind.SEEN: "CTRL.SEEN@1",
     CheckKind.REPEATABLE: "REPEAT.COLD@1",
     CheckKind.INVENTORY: "STATE.INVENTORY@1",
@@ -64,6 +65,7 @@ AXES: Final[Mapping[CheckKind, DecisionAxis]] = {
     CheckKind.COUNTER: DecisionAxis.ROBUSTNESS,
     CheckKind.ENDED: DecisionAxis.ROBUSTNESS,
     CheckKind.ANSWERS: DecisionAxis.QUALITY,
+    CheckKind.QUICKER: DecisionAxis.LATENCY,
     CheckKind.FINISHED: DecisionAxis.ROBUSTNESS,
 }
 

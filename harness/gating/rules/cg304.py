@@ -6,15 +6,25 @@ from harness.gating.rule import Body, Problem, Problems, Rule, Subject
 
 
 def check(subject: Subject) -> Problems:
-    """``first_token_ns`` is composed: it lies between its parts, and no decision on latency rests on it."""
+    """``first_token_ns`` is composed: it lies between its parts, and no decision on latency rests on it.
+
+    A decision on latency rests on pairs of measured times (CG401) or on nothing.
+    """
     for index, cell in enumerate(subject.body["cells"]):
         for number, turn in enumerate(cell["turns"]):
             fault = _fault(turn)
             if fault:
                 yield Problem(f"/body/cells/{index}/turns/{number}/first_token_ns", fault)
     verdict = subject.body["decision"]["by_axis"]["latency"]
-    if verdict != "not_evaluated":
+    measured = any(check["axis"] == "latency" for cell in subject.body["cells"] for check in cell["checks"])
+    if verdict != "not_evaluated" and not (measured or _asked(subject)):
         yield Problem("/body/decision/by_axis/latency", f"says {verdict}; there are composed times only")
+
+
+def _asked(subject: Subject) -> bool:
+    """Whether the scenario asks about a time, in cells that came to no check."""
+    plans = subject.sight.plans.values() if subject.sight is not None else ()
+    return any(check.kind == "quicker" for plan in plans for check in plan.checks)
 
 
 def _fault(turn: Body) -> str:
