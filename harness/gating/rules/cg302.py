@@ -60,11 +60,12 @@ def _totals(body: Body) -> Problems:
 
 
 def _cell(at: str, cell: Body) -> Problems:
-    """A passing cell has checks beyond its controls, and all of them passed."""
+    """A passing cell has checks beyond its controls, and all of them passed; one with a blocked probe was not run."""
     outcome, results = cell["outcome"], [check["outcome"] for check in cell["checks"]]
     if outcome in ("pass", "fail", "inconclusive") and not results:
         yield Problem(f"{at}/outcome", f"says {outcome}; no check was asked")
-    if outcome in ("not_run", "not_supported", "excluded") and results:
+    blocked = outcome == "not_run" and "not_run" in results
+    if outcome in ("not_run", "not_supported", "excluded") and results and not blocked:
         yield Problem(f"{at}/outcome", f"says {outcome}; {len(results)} checks were asked")
     if outcome in ("pass", "fail", "inconclusive") and results:
         worst = _worst([_AS_VERDICT[result] for result in results])
