@@ -151,7 +151,8 @@ WHY_RESTART = (
 
 def main(arguments: Sequence[str]) -> int:
     """Write both files, or ask the model."""
-    from harness.adapters.transformers_models import smollm2_path, vocabulary_digest
+    from harness.adapters.transformers_models import smollm2_path
+    from harness.adapters.vocabulary import vocabulary_digest
 
     place = Path(smollm2_path())
     tokenizer = _tokenizer(place)

