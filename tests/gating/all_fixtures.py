@@ -15,6 +15,7 @@ from tests.gating import (  # noqa: F401 - each registers its own
     form_fixtures,
     fresh_fixtures,
     hostile_fixtures,
+    kv_fixtures,
     ledger_fixtures,
     names_fixtures,
     nothing_fixtures,

@@ -38,6 +38,8 @@ RULE = Rule(
         "kill_control_unseen",
         "matrix_named_elsewhere",
         "matrix_clean_engine_fails",
+        "kv_slower_than_told",
+        "kv_probe_did_not_hold",
         "fuzz_cases_added",
     ),
     passing="valid_campaign",
