@@ -5,6 +5,7 @@ T ?= tests scenarios
 JOBS ?= 2
 SUITE ?= default
 EXTRAS ?= transformers,mlx,llamacpp
+AGAIN := $(MAKE) --no-print-directory
 ENGINES ?= transformers mlx llamacpp server
 
 .PHONY: help venv extras extras-if-any engines certify test format lint check wheel-check rejudge gate claims fuzz full soak kill matrix kvmatrix reports reports-check benchmarks device-bundle clean
@@ -63,11 +64,13 @@ wheel-check: venv ## the wheel alone, in an empty environment: default suite, ga
 reports-check: venv ## reports/ are what certificates/ give
 	@$(BIN)/statecert report --format md --out reports --check
 
-# seconds first, minutes later; pytest last, so that its closing line is the last line
-check: extras-if-any lint gate claims rejudge reports-check wheel-check ## everything that CI runs
-	@$(BIN)/statecert fuzz --seconds 60
+# first what keeps one processor busy, two at a time; then what takes both; pytest last, so that its closing line is the last line
+check: extras-if-any ## everything that CI runs
+	@$(PYTHON) tools/beside.py \
+	  "$(AGAIN) lint gate rejudge reports-check && $(BIN)/statecert fuzz --seconds 60" \
+	  "$(AGAIN) wheel-check"
 	@$(BIN)/statecert mutants
-	@$(MAKE) --no-print-directory test
+	@$(AGAIN) test
 
 full: venv ## the suite full on this machine, certificates and gate in runs/ (up to half an hour)
 	@$(BIN)/statecert run --suite full --gate
