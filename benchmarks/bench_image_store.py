@@ -150,6 +150,7 @@ def store_group(size: int) -> Group:
         reference=HASH,
         size=PARTS * size,
         goals=(Goal(case="verified load", time_at_most=1.1),) if size >= LARGE else (),
+        helped=("verified load",),
         check=check,
     )
 

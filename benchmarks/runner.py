@@ -19,7 +19,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -80,6 +80,9 @@ class Group:
     """Of a case that decodes: stored bytes by decoded bytes."""
     threads: Mapping[str, int] = field(default_factory=dict)
     """Threads of a case; 1 where it is not named."""
+    helped: Collection[str] = ()
+    """Cases of one thread beside which another one works for a part of the time: only their wall time tells, and it
+    tells only while the reference has its processor."""
     check: Callable[[Mapping[str, object]], None] | None = None
     """Gets every result of the warm-up and raises if a case computes something wrong."""
 
@@ -133,8 +136,9 @@ def _ratio(times: Mapping[str, Sequence[float]], name: str, reference: str) -> f
 
 def _row(group: Group, name: str, wall: Mapping[str, Sequence[float]], processor: Mapping[str, Sequence[float]]) -> Row:
     times = wall[name]
-    share = min(_share(group, one, wall[one], processor[one]) for one in {name, group.reference})
-    threads = max(group.threads.get(one, 1) for one in {name, group.reference})
+    looked_at = {group.reference} if name in group.helped else {name, group.reference}
+    share = min(_share(group, one, wall[one], processor[one]) for one in looked_at)
+    threads = 2 if name in group.helped else max(group.threads.get(one, 1) for one in {name, group.reference})
     by = "processor" if share < LEAST_PROCESSOR_SHARE and threads == 1 else "wall"
     ratio = _ratio(wall if by == "wall" else processor, name, group.reference)
     median = statistics.median(times)
