@@ -74,7 +74,8 @@ def _q8_0(blocks: F32) -> tuple[F32, U8]:
 
 def _q4_0(blocks: F32) -> tuple[F32, U8]:
     first = np.abs(blocks).argmax(axis=1)  # the first of equal magnitudes
-    scale = blocks[np.arange(len(blocks)), first] / np.float32(-8)
+    # a zero block has the scale -0, whatever the sign of its first zero: a sum with +0 is +0
+    scale = (blocks[np.arange(len(blocks)), first] + np.float32(0)) / np.float32(-8)
     codes = np.minimum(np.float32(15), np.trunc(blocks * _inverse(scale)[:, None] + np.float32(8.5))).astype(np.uint8)
     packed: U8 = codes[:, :16] | codes[:, 16:] << 4
     return scale, packed

@@ -4,6 +4,9 @@ First holes are planted, one after another, and must be found: a fuzzer that fin
 made from valid records, by their bytes and by their values, for as long as was asked. An input that raises, breaks a
 rule, makes two readers disagree, takes more than a second or 64 MiB, or passes although it was changed, is kept in the
 run folder. With ``--certify`` the campaign is also filed as a certificate.
+
+With ``--of codec`` the readers of coded rows are asked instead: a second reader, written apart, must agree about every
+input, and every path must decode it to the same page.
 """
 
 from __future__ import annotations
@@ -33,6 +36,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     how_long = parser.add_mutually_exclusive_group()
     how_long.add_argument("--minutes", type=int, default=30, help="how long (default: %(default)s)")
     how_long.add_argument("--seconds", type=int, help="a shorter run, for continuous integration")
+    parser.add_argument(
+        "--of",
+        choices=("gate", "codec"),
+        default="gate",
+        help="gate: readers of documents, gate and ledger; codec: archives of coded rows (default: %(default)s)",
+    )
     parser.add_argument("--seed", type=int, default=1, help="seed of the cases (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("runs"), metavar="DIR", help="where run folders go")
     parser.add_argument(
@@ -78,8 +87,8 @@ def _campaign(args: argparse.Namespace, folder: Path) -> Checked:
         "seed": args.seed,
         "minutes": seconds // 60,
         "round": fuzz.ROUND,
-        "targets": list(fuzz.TARGETS),
-        "controls": list(fuzz.CONTROLS),
+        "targets": list(fuzz.SUBJECTS[args.of]),
+        "controls": list(fuzz.HOLES[args.of]),
         "slow_ns": fuzz.SLOW_NS,
         "large_kib": fuzz.LARGE_KIB,
     }
@@ -87,9 +96,9 @@ def _campaign(args: argparse.Namespace, folder: Path) -> Checked:
     def work(write: Write) -> None:
         until = time.monotonic() + seconds
         with tempfile.TemporaryDirectory(prefix="statecert-fuzz-") as scratch:
-            for name, found, cases in fuzz.controls(args.seed, Path(scratch) / "controls"):
+            for name, found, cases in fuzz.controls(args.seed, Path(scratch) / "controls", args.of):
                 write({"type": "control", "name": name, "found": found, "cases": cases})
-            walk = fuzz.Walk(args.seed, Path(scratch) / "walk")
+            walk = fuzz.Walk(args.seed, Path(scratch) / "walk", of=args.of)
             for one in walk.rounds():
                 write(fuzz.record_of(one))
                 _tell(args, one.number, walk, until)
@@ -97,7 +106,7 @@ def _campaign(args: argparse.Namespace, folder: Path) -> Checked:
                     break
         _keep(walk, folder, args.corpus, write)
 
-    return conduct(folder, "fuzz", procedure, work)
+    return conduct(folder, "fuzz", procedure, work, about=args.of)
 
 
 def _earlier(path: Path) -> Checked:

@@ -64,6 +64,8 @@ class Target(NamedTuple):
     name: str
     seeds: Sequence[bytes]
     judge: Judge
+    change: Callable[[Random, bytes, bytes], bytes] | None = None
+    """Makes another input of one, with pieces of a second; None: as documents are changed."""
 
 
 def readers(folder: Path) -> Sequence[Target]:

@@ -19,7 +19,7 @@ from random import Random
 from typing import Final
 
 from harness.model.certificate import GateReport
-from harness.selfcheck import specimens
+from harness.selfcheck import codecs, specimens
 from harness.selfcheck.assault import Answer, Folder, LedgerTarget, Target, changed, packed, readers
 
 ROUND: Final = 500
@@ -46,6 +46,10 @@ _WEIGHTS: Final = {
     "ledger": 2,
 }
 TARGETS: Final = tuple(_WEIGHTS)
+GATE: Final = "gate"
+CODEC: Final = "codec"
+SUBJECTS: Final[Mapping[str, Mapping[str, int]]] = {GATE: _WEIGHTS, CODEC: codecs.WEIGHTS}
+"""What may be fuzzed, to its targets and their shares of the cases."""
 MOST_CRASHERS: Final = 200
 
 
@@ -101,6 +105,7 @@ class Walk:
         judge: The gate; a control gives one with a hole.
         change_reader: Puts a reader with a hole in the place of one; None: none.
         targets: Names of targets; empty: all.
+        of: What is fuzzed: a name of :data:`SUBJECTS`.
     """
 
     def __init__(
@@ -111,24 +116,32 @@ class Walk:
         judge: Callable[[Path], GateReport] | None = None,
         change_reader: Callable[[Target], Target] | None = None,
         targets: Sequence[str] = (),
+        of: str = GATE,
     ) -> None:
         self._seed = seed
+        self._folders: dict[str, Folder] = {}
+        self._ledger: LedgerTarget | None = None
+        readable = codecs.targets() if of == CODEC else self._of_gate(scratch, judge)
+        self._readers = {one.name: change_reader(one) if change_reader else one for one in readable}
+        weights = SUBJECTS[of]
+        names = targets or tuple(weights)
+        self._names = [name for name in names for _ in range(weights[name])]
+        self._known: set[tuple[str, str]] = set()
+        self.kept: list[Kept] = []
+        self.crashers: list[Crasher] = []
+        self._number = 0
+
+    def _of_gate(self, scratch: Path, judge: Callable[[Path], GateReport] | None) -> Sequence[Target]:
+        """Make folders and a ledger to be changed; return the readers of what lies in them."""
         source = scratch / "seeds"
         source.mkdir(parents=True)
         specimens.folders().VALID["valid_signed"](source)
-        readable = readers(source)
-        self._readers = {one.name: change_reader(one) if change_reader else one for one in readable}
         self._folders = {
             "folder": Folder(scratch / "folder", source, judge),
             "packed": Folder(scratch / "packed", packed(source, scratch / "seeds-packed"), judge),
         }
         self._ledger = LedgerTarget(scratch / "ledger", source)
-        names = targets or tuple(_WEIGHTS)
-        self._names = [name for name in names for _ in range(_WEIGHTS[name])]
-        self._known: set[tuple[str, str]] = set()
-        self.kept: list[Kept] = []
-        self.crashers: list[Crasher] = []
-        self._number = 0
+        return readers(source)
 
     def rounds(self) -> Iterator[Round]:
         """Yield rounds without end."""
@@ -178,12 +191,16 @@ class Walk:
     def _made(self, rng: Random, target: str) -> tuple[bytes, Callable[[], Answer]]:
         if target in self._folders:
             return self._folders[target].case(rng)
-        if target == "ledger":
+        if self._ledger is not None and target == "ledger":
             return self._ledger.case(rng)
         reader = self._readers[target]
         grown = [one.data for one in self.kept if one.target == target]
         data = rng.choice(grown if grown and rng.random() < 0.3 else reader.seeds)
-        made = changed(rng, data, rng.choice(reader.seeds), lines=target == "evidence")
+        other = rng.choice(reader.seeds)
+        if reader.change is not None:
+            made = reader.change(rng, data, other)
+        else:
+            made = changed(rng, data, other, lines=target == "evidence")
         return made, lambda: reader.judge(made)
 
     def _keep(self, one: Kept) -> None:
@@ -203,10 +220,10 @@ def _peak_kib() -> int:
     return peak // 1024 if sys.platform == "darwin" else peak
 
 
-def controls(seed: int, scratch: Path) -> Iterator[tuple[str, bool, int]]:
+def controls(seed: int, scratch: Path, of: str = GATE) -> Iterator[tuple[str, bool, int]]:
     """Plant one hole after another; yield its name, whether the walk found it, and in how many cases."""
-    for name, (target, wrong, options) in _HOLES.items():
-        walk = Walk(seed, scratch / name, targets=(target,), **options)  # type: ignore[arg-type]
+    for name, (target, wrong, options) in HOLES[of].items():
+        walk = Walk(seed, scratch / name, targets=(target,), of=of, **options)  # type: ignore[arg-type]
         cases = 0
         while cases < CONTROL_CASES and not any(one.wrong == wrong for one in walk.crashers):
             cases += walk.round(0, 50).cases
@@ -263,6 +280,11 @@ _HOLES: Final[Mapping[str, tuple[str, str, Mapping[str, object]]]] = {
     "evidence_not_hashed": ("folder", "false_pass", {"judge": _without("CG204")}),
 }
 """Name to target, what must be wrong, and the planted hole."""
+HOLES: Final[Mapping[str, Mapping[str, tuple[str, str, Mapping[str, object]]]]] = {
+    GATE: _HOLES,
+    CODEC: {name: (target, wrong, {"change_reader": hole}) for name, (target, wrong, hole) in codecs.HOLES.items()},
+}
+"""What is fuzzed to its holes."""
 CONTROLS: Final = tuple(_HOLES)
 
 

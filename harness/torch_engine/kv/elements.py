@@ -119,7 +119,7 @@ class Nibbles(Blocked):
 
     def quantise(self, blocks: Tensor) -> tuple[Tensor, Tensor]:
         """See `Blocked.quantise`."""
-        scale = torch.div(self.extreme(blocks), torch.full_like(blocks[..., :1], -8.0))
+        scale = torch.div(self.extreme(blocks) + 0.0, torch.full_like(blocks[..., :1], -8.0))
         codes = (blocks * inverse(scale)).add_(8.5).trunc_().clamp_(max=15.0).to(torch.uint8)
         return scale, self.packed(codes)
 
