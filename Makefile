@@ -8,7 +8,7 @@ EXTRAS ?= transformers,mlx,llamacpp
 AGAIN := $(MAKE) --no-print-directory
 ENGINES ?= transformers mlx llamacpp server
 
-.PHONY: help venv extras extras-if-any engines certify test format lint check wheel-check rejudge gate claims fuzz full soak kill matrix kvmatrix reports reports-check benchmarks device-bundle clean
+.PHONY: help venv extras extras-if-any engines certify test format lint check wheel-check workflow-check rejudge gate claims fuzz full soak kill matrix kvmatrix reports reports-check benchmarks device-bundle clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -67,8 +67,8 @@ reports-check: venv ## reports/ are what certificates/ give
 # first what keeps one processor busy, two at a time; then what takes both; pytest last, so that its closing line is the last line
 check: extras-if-any ## everything that CI runs
 	@$(PYTHON) tools/beside.py \
-	  "$(AGAIN) lint gate rejudge reports-check && $(BIN)/statecert fuzz --seconds 60" \
-	  "$(AGAIN) wheel-check"
+	  "$(AGAIN) lint gate claims rejudge reports-check && $(BIN)/statecert fuzz --seconds 60" \
+	  "$(AGAIN) wheel-check workflow-check"
 	@$(BIN)/statecert mutants
 	@$(AGAIN) test
 
@@ -80,6 +80,9 @@ matrix: venv ## every mutant against the scenarios that claim it; certified (min
 
 kvmatrix: venv ## K/V element types: exact pages beside CacheGen archives, measured; certified (minutes)
 	@$(BIN)/statecert kv --certify
+
+workflow-check: venv ## the steps of the example workflow, word for word, on an honest and on a forged change (a minute)
+	@$(BIN)/python tools/check_workflow.py
 
 soak: venv ## 500 turns of growing conversations: memory and budget hold; certified (minutes)
 	@$(BIN)/statecert soak --certify

@@ -51,6 +51,16 @@ class Promotion:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Runtimes:
+    """What a result of one class of devices may have been made with; anything else has expired."""
+
+    device: str
+    """Pattern of a hardware class."""
+    facts: Mapping[str, Sequence[str]]
+    """Fact of the device, like ``driver``, to patterns of what it may be."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
     """A policy file."""
 
@@ -67,6 +77,7 @@ class Policy:
     """Whether signatures by principals named ``demonstration`` count."""
     max_age_days: int = 0
     """Age of a run from which its certificate has expired; 0: none."""
+    runtimes: Sequence[Runtimes] = ()
     max_folder_bytes: int = 0
     """Bytes of all files of the folder; 0: no bound."""
     waivers: Sequence[str] | None = None

@@ -6,7 +6,7 @@ import hashlib
 from typing import Any, Final
 
 from harness.errors import InvalidScenarioError
-from harness.model.policy import Level, Policy, Promotion, RequiredClaim
+from harness.model.policy import Level, Policy, Promotion, RequiredClaim, Runtimes
 from harness.wire import schemas
 
 SCHEMA: Final = "policy.v1"
@@ -39,6 +39,10 @@ def parse_policy(text: bytes, source: str) -> Policy:
         signatures=signatures.get("required", False),
         demonstration_keys=signatures.get("demonstration_keys", "refused") == "accepted",
         max_age_days=fields.get("max_age_days", 0),
+        runtimes=tuple(
+            Runtimes(device=one["device"], facts={name: tuple(known) for name, known in one["facts"].items()})
+            for one in fields.get("runtimes", ())
+        ),
         max_folder_bytes=fields.get("max_folder_bytes", 0),
         waivers=tuple(waivers["rules"]) if "rules" in waivers else None,
         waiver_days=waivers.get("max_days", 0),

@@ -31,6 +31,9 @@ claims: [{claim: T02/fake-digests/cpu-*, cells: ["T02[scale=16,at=1]"], observab
 observability: tokens
 max_age_days: 400
 max_folder_bytes: 16777216
+runtimes:
+  - {device: cpu-*, facts: {name: [none, other]}}
+  - {device: cuda-*, facts: {driver: ["535.*"]}}
 waivers: {rules: [CG010], max_days: 366}
 levels:
   experimental: {}
@@ -130,6 +133,11 @@ def expired(folder: Path) -> None:
 
 @fixture("CG605", about=lambda _: {**asks("max_age_days: 100\n")(Path()), "day": "2025-12-01"})
 def of_a_day_to_come(folder: Path) -> None:
+    valid(folder)
+
+
+@fixture("CG605", about=asks("runtimes: [{device: cpu-*, facts: {driver: ['535.*', '550.*']}}]\n"))
+def of_another_driver(folder: Path) -> None:
     valid(folder)
 
 
