@@ -26,7 +26,9 @@ extras-if-any: venv
 # a stop or an error on a real engine is a finding, not a failure of this target: it is in the table and in runs/engines/
 engines: extras ## the suite on every real engine, with what it finds (ENGINES=names of lab or entry points)
 	@for e in $(ENGINES); do \
-	  echo "== $$e"; $(BIN)/statecert run --suite $(SUITE) --target $$e --quiet --out runs/engines || [ $$? -eq 1 -o $$? -eq 3 ] || exit $$?; \
+	  for s in $(SUITE) engines; do \
+	    echo "== $$e $$s"; $(BIN)/statecert run --suite $$s --target $$e --quiet --out runs/engines || [ $$? -eq 1 -o $$? -eq 3 -o $$? -eq 5 ] || exit $$?; \
+	  done; \
 	done
 
 certify: venv ## run the default suite on the best device here, write certificates to runs/, gate them (JOBS=1: one by one)

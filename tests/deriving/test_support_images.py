@@ -11,16 +11,12 @@ from harness.pipeline import available_scenarios
 
 
 @pytest.mark.parametrize(
-    ("bound", "into", "missing"),
-    [
-        ("threads", "threads", ("image_option",)),
-        ("threads", "longer", ()),
-        ("max_seq_len", "longer", ("image_option",)),
-    ],
+    ("scenario", "bound", "missing"),
+    [("R10", "threads", ("image_option",)), ("R10", "seed", ()), ("R07", "threads", ())],
 )
-def test_an_image_is_not_brought_where_its_target_binds_it(bound: str, into: str, missing: tuple[str, ...]) -> None:
-    plan = expand(available_scenarios()["R07"], [16], suite="default")
-    cell = next(cell for cell in plan.cells if cell.coords["into"] == into)
+def test_an_image_is_not_brought_where_its_target_binds_it(scenario: str, bound: str, missing: tuple[str, ...]) -> None:
+    found = available_scenarios()[scenario]
+    cell = expand(found, [16], suite=next(iter(found.suites))).cells[0]
 
     assert capabilities_missing(cell, tuple(Capability), told={"image_options": bound}) == missing
     assert capabilities_missing(cell, tuple(Capability), told={}) == ()
