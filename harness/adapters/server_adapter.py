@@ -15,7 +15,7 @@ import json
 import struct
 import tempfile
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from harness.adapters.host_cpu import cpu_class
 from harness.adapters.server_dialects import DIALECTS, Dialect, Json, Reply, reply_of, request_of
 from harness.adapters.server_http import Client
+from harness.adapters.server_neighbours import in_flight
 from harness.adapters.server_process import OwnServer
 from harness.adapters.vocabulary import TOKENIZER, vocabulary_digest
 from harness.engines.interface import Begun, Identity, Options, StatePart
@@ -46,6 +47,7 @@ DEFAULTS: Final[Options] = {
     "threads": 1,
     "slots": 4,
     "unified": False,
+    "neighbours": 0,
     "logprobs": 0,
     "stream": False,
     "pin": False,
@@ -142,6 +144,7 @@ class ServerEngine:
                 "stream": chosen["stream"],
                 "slots": chosen["slots"],
                 "unified": chosen["unified"],
+                "neighbours": chosen["neighbours"],
                 "arch": chosen["arch"],
                 "families": "none",
                 **({TOKENIZER: self.vocabulary} if self.vocabulary else {}),
@@ -160,12 +163,23 @@ class ServerEngine:
         return ServerSession(self, slot)
 
     def complete(self, prompt: Sequence[int], count: int, *, reuse: bool, slot: int = -1) -> Reply:
-        """Ask for tokens after a prompt.
+        """Ask for tokens after a prompt, beside as many neighbours in flight as the options say.
 
         Raises:
             ProtocolError: Other than so many came.
-            EngineError: As :meth:`Client.post`.
+            EngineError: As :meth:`Client.post` and :func:`in_flight`.
         """
+        beside = int(self.options["neighbours"])
+        if not beside:
+            return self._complete(prompt, count, reuse=reuse, slot=slot)
+        with in_flight(self._events, prompt, beside, patience_s=int(self.options["patience_s"])):
+            return self._complete(prompt, count, reuse=reuse, slot=slot)
+
+    def _events(self, prompt: Sequence[int], count: int) -> Iterator[Json]:
+        body = request_of(self.dialect, prompt, count, reuse=True, top=0, slot=-1)
+        return self.client.stream(self.dialect.path, {**body, "stream": True})
+
+    def _complete(self, prompt: Sequence[int], count: int, *, reuse: bool, slot: int) -> Reply:
         body = request_of(self.dialect, prompt, count, reuse=reuse, top=int(self.options["logprobs"]), slot=slot)
         if self.options["stream"]:
             events = list(self.client.stream(self.dialect.path, {**body, "stream": True, **_USAGE}))

@@ -32,6 +32,8 @@ class Slot:
 class Handler(BaseHTTPRequestHandler):
     slot: Slot
     wrong = ""
+    flying: list[list[int]]
+    """Prompts of the requests that are in flight."""
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
@@ -69,11 +71,20 @@ class Handler(BaseHTTPRequestHandler):
         if self.wrong == "failed":
             self.answer({"error": "out of slots"}, 500)
             return
+        self.flying.append(body["prompt"])
+        try:
+            self.completed(body)
+        finally:
+            self.flying.remove(body["prompt"])
+
+    def completed(self, body: dict[str, Any]) -> None:
         prompt, count = body["prompt"], int(body.get("n_predict") or body.get("max_tokens") or 1)
         cached = self.reused(prompt) if body.get("cache_prompt", True) else 0
         tokens: list[int] = []
+        mixed = self.wrong == "mixed" and len(self.flying) > 1
+        heard = self.flying[0] if mixed else prompt
         for _ in range(count - (1 if self.wrong == "short" else 0)):
-            tokens.append(next_token([*prompt, *tokens]))
+            tokens.append(next_token([*heard, *tokens]))
         self.slot.tokens = [*prompt, *tokens[:-1]]
         if self.wrong == "wrong_after_restore" and self.slot.restored:
             tokens = [token + 1 for token in tokens]
@@ -119,8 +130,17 @@ class Handler(BaseHTTPRequestHandler):
         end = {
             key: value for key, value in answer.items() if key in ("usage", "timings", "tokens_evaluated", "id_slot")
         }
-        text = "".join(f"data: {json.dumps(line)}\n\n" for line in [*lines, end]) + "data: [DONE]\n\n"
-        self.send(text.encode(), 200)
+        self.send_response(200)
+        self.end_headers()
+        lines = lines[:2] if self.wrong == "hasty" else lines
+        try:
+            for line in [*lines, end]:
+                self.wfile.write(f"data: {json.dumps(line)}\n\n".encode())
+                self.wfile.flush()
+                time.sleep(0.01 * (len(lines) > 50))
+            self.wfile.write(b"data: [DONE]\n\n")
+        except OSError:
+            return  # the caller left
 
     def answer(self, body: dict[str, Any], status: int = 200) -> None:
         self.send(json.dumps(body).encode(), status)
@@ -135,7 +155,7 @@ class Handler(BaseHTTPRequestHandler):
 @contextmanager
 def fake_server(wrong: str = "") -> Iterator[str]:
     """Serve on a port of the loopback interface; yield its address."""
-    handler = type("Wrong", (Handler,), {"slot": Slot(), "wrong": wrong})
+    handler = type("Wrong", (Handler,), {"slot": Slot(), "wrong": wrong, "flying": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

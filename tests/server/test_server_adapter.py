@@ -197,3 +197,33 @@ def words(*numbers: int) -> bytes:
 )
 def test_tokens_of_a_slot_file_are_read_whole(image: bytes, tokens: list[int]) -> None:
     assert list(tokens_of(image)) == tokens
+
+
+def beside(folder: Path, wrong: str) -> str:
+    """Run R09 against a fake server; return what its cell with three neighbours comes to."""
+    from harness.deriving.product import expand
+    from harness.pipeline import available_scenarios, bench, read_bytes, run_one
+    from harness.wire.evidence_doc import read_evidence
+
+    cell = "R09[scale=16,neighbours=3]"
+    plan = expand(available_scenarios()["R09"], [16], suite="engines", selected=[cell], where="R09")
+    with fake_server(wrong) as url:
+        options: dict[str, str | int | bool] = {"url": url, "model": MODEL, "patience_s": 10}
+        target = Target(name="t", adapter="server", device="remote", options=options)
+        with bench(target, folder) as up:
+            path, _ = run_one(up, plan)
+    found = judge(read_evidence(read_bytes(path), path.name)).decision.cells
+    one = next(one for one in found if one.id == cell)
+    return next((f"{check.id}: {check.reason}" for check in one.checks if check.outcome is not Outcome.PASS), "pass")
+
+
+def test_an_answer_beside_requests_in_flight_is_the_one_that_is_given_alone(tmp_path: Path) -> None:
+    assert beside(tmp_path, "") == "pass"
+
+
+def test_another_request_s_answer_fails(tmp_path: Path) -> None:
+    assert beside(tmp_path, "mixed") == "same-answer: tokens_differ"
+
+
+def test_neighbours_that_end_at_once_make_an_error(tmp_path: Path) -> None:
+    assert beside(tmp_path, "hasty") == "same-answer: engine_error"
