@@ -23,7 +23,7 @@ from harness.gating.folder import READABLE, Entry, Folder, Form, Kind, scan
 from harness.gating.kinds import applies
 from harness.gating.known import CertificateFacts, Judged
 from harness.gating.rule import Asked, Body, Document, FolderFacts, Ledger, Problem, Problems, Rule, Subject
-from harness.gating.rules import RULES
+from harness.gating.rules import asked_for
 from harness.gating.sight import Sight
 from harness.gating.states import state_of
 from harness.model.certificate import Event, Finding, GateReport, Waived
@@ -106,7 +106,8 @@ def gate(
         prose=prose,
     )
     given = asked.options
-    run = _Run([rule for rule in (RULES if rules is None else rules) if not rule.option or rule.option in given], asked)
+    named = asked_for(given) if rules is None else [one for one in rules if not one.option or one.option in given]
+    run = _Run(named, asked)
     for root in folders:
         _gate_folder(run, root)
     if since is not None:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.errors import ExitCode, UsageError
+from harness.gating import rules as table
 from harness.gating.kinds import KINDS, kinds_of
 from harness.gating.rule import Rule
-from harness.gating.rules import RULES
 from harness.model.certificate import Finding, GateReport, Waived
 from harness.wire import canonical
 
@@ -150,7 +150,7 @@ def _version() -> str:
 
 def rules_digest() -> str:
     """Return the digest of what the rules of this gate say: two gates with the same one ask the same questions."""
-    return canonical.digest([_rule_mapping(rule) for rule in RULES])
+    return canonical.digest([_rule_mapping(rule) for rule in table.RULES])
 
 
 def record_id(report: GateReport) -> str:
@@ -176,12 +176,12 @@ def to_json(report: GateReport) -> bytes:
 
 def rules_table() -> str:
     """Return the text of ``--list-rules``."""
-    return "\n".join(f"{rule.id}  {_class(rule):<16}  {_kinds(rule):<13}  {rule.text}" for rule in RULES) + "\n"
+    return "\n".join(f"{rule.id}  {_class(rule):<16}  {_kinds(rule):<13}  {rule.text}" for rule in table.RULES) + "\n"
 
 
 def rules_json() -> bytes:
     """Return the document of ``--list-rules --json``."""
-    return canonical.render({"schema": RULES_SCHEMA, "rules": [_rule_mapping(rule) for rule in RULES]})
+    return canonical.render({"schema": RULES_SCHEMA, "rules": [_rule_mapping(rule) for rule in table.RULES]})
 
 
 def _rule_mapping(rule: Rule) -> dict[str, object]:
@@ -206,9 +206,9 @@ def explain(rule_id: str) -> str:
     Raises:
         UsageError: There is no rule of that id.
     """
-    rule = next((rule for rule in RULES if rule.id == rule_id.upper()), None)
+    rule = next((rule for rule in table.RULES if rule.id == rule_id.upper()), None)
     if rule is None:
-        raise UsageError(f"no rule {safe(rule_id)}; there are: {', '.join(rule.id for rule in RULES)}")
+        raise UsageError(f"no rule {safe(rule_id)}; there are: {', '.join(rule.id for rule in table.RULES)}")
     return (
         f"{rule.id}: {rule.text}\n"
         f"without it: {rule.pain}\n"

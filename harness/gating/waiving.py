@@ -22,13 +22,9 @@ def holds(event: Event, day: str) -> bool:
 
 def waivable(options: Collection[str]) -> frozenset[str]:
     """Return the ids of the rules that can be waived and that these options ask for."""
-    from harness.gating.rules import RULES
+    from harness.gating.rules import asked_for
 
-    return frozenset(
-        rule.id
-        for rule in RULES
-        if rule.exit_code is ExitCode.FINDINGS and rule.id != _OWN and (not rule.option or rule.option in options)
-    )
+    return frozenset(rule.id for rule in asked_for(options) if rule.exit_code is ExitCode.FINDINGS and rule.id != _OWN)
 
 
 def waive(

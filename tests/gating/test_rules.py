@@ -14,7 +14,7 @@ from harness.gating import outputs
 from harness.gating.gate import gate
 from harness.gating.kinds import KINDS, applies, kinds_of
 from harness.gating.rule import Problem, Rule, Subject
-from harness.gating.rules import RULES
+from harness.gating.rules import RULES, asked_for
 from harness.model.certificate import GateReport
 from harness.wire import schemas
 from tests.fakes.campaign import flown
@@ -81,6 +81,15 @@ def test_the_table_is_sorted_and_has_one_file_for_each_rule() -> None:
     files = sorted(path.stem.upper() for path in folder.glob("cg*.py"))
 
     assert [rule.id for rule in RULES] == files
+
+
+def test_rules_that_an_option_asks_for_run_with_it_and_no_others() -> None:
+    options = {rule.option for rule in RULES} - {""}
+
+    assert asked_for(options) == list(RULES)
+    assert asked_for(()) == [rule for rule in RULES if not rule.option]
+    for option in options:
+        assert asked_for({option}) == [rule for rule in RULES if rule.option in ("", option)]
 
 
 def test_the_first_differing_path_is_named(tmp_path: Path) -> None:
