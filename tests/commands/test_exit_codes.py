@@ -356,11 +356,17 @@ def test_doctor(tmp_path: Path) -> None:
     assert "--command" in rows["engine stdio"]["detail"]
 
 
-def test_doctor_plans_memory_where_an_engine_says_how(tmp_path: Path) -> None:
+def test_doctor_plans_memory_where_an_engine_says_how(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from harness.cli import main
+    from harness.engines import registry
+
+    monkeypatch.setattr(registry, "names", lambda group="": ("torch",))  # the others plan nothing
+
     def plan(memory: int) -> dict[str, dict[str, object]]:
-        done = statecert("doctor", "--json", "--memory", str(memory), "--context", "8192", cwd=tmp_path)
-        rows = {row["what"]: row for row in json.loads(done.stdout)["rows"]}
-        assert done.returncode == 0
+        assert main(["doctor", "--json", "--memory", str(memory), "--context", "8192"]) == 0
+        rows = {row["what"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
         return {name.partition(": ")[2]: row for name, row in rows.items() if name.startswith("plan torch-tiny: ")}
 
     roomy, tight = plan(1 << 30), plan(24_000_000)
