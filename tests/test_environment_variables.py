@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-NOT_VARIABLES = {"SC_PAGE_SIZE", "SC_PHYS_PAGES", "SCHEMA", "GROUPS", "MUTANTS"}
+NOT_VARIABLES = {"SC_PAGE_SIZE", "SC_PHYS_PAGES", "SCHEMA", "GROUPS", "MUTANTS", "FOREIGN", "PROCEDURE"}
 """Names of system settings, and constants that a module exports."""
 NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|[A-Z]{6,}")
 

@@ -21,7 +21,7 @@ from harness.adapters.torch_words import LOGITS_TYPE, fact, refusals, stored_nam
 from harness.engines.interface import Identity, Options
 from harness.errors import RefusedError
 from harness.model.values import Capability, Observability, RefusalCode
-from harness.torch_engine.archives import PATH, Archiver
+from harness.torch_engine.archives import Archiver
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.handles import SessionHandle
 from harness.torch_engine.options import EngineOptions
@@ -34,6 +34,8 @@ MEMORY_QUERY: Final = "memory_query"
 """Engine option: ``fail`` or ``low`` puts a query of that kind behind the memory guard; empty: there is no guard."""
 TRANSFER: Final = "transfer"
 """Engine option: ``fail`` makes every copy into a session break off after its first part; empty: none does."""
+ARCHIVE_PATH: Final = "archive_path"
+"""Engine option: what decodes archives, ``torch`` or ``triton``; told in the identity."""
 _TWO: Final = 2
 VARIANTS: Final = {
     "placement": "device",
@@ -113,18 +115,22 @@ class TorchAdapter:
         wanted = dict(options)
         query = memory_query(str(wanted.pop(MEMORY_QUERY, "")))
         transfer = str(wanted.pop(TRANSFER, ""))
+        path = str(wanted.pop(ARCHIVE_PATH, "torch"))
         disk: Options = {name: wanted.pop(name) for name in DISK_OPTIONS if name in wanted}
         known = {field.name for field in fields(self.options_class)}
         unknown = sorted(set(wanted) - known)
         if unknown:
-            told = sorted({*known, *DISK_OPTIONS, MEMORY_QUERY, TRANSFER})
+            told = sorted({*known, *DISK_OPTIONS, MEMORY_QUERY, TRANSFER, ARCHIVE_PATH})
             raise RefusedError(RefusalCode.UNSUPPORTED, f"unknown options {unknown}; known are {told}")
         with refusals():
             validated = self.options_class(**wanted)  # type: ignore[arg-type] # validated by the engine
             engine = self.engine_class(validated, memory_query=query)
+            archiver = self.archiver_class(path, engine.device)
             engine.cache.tier = open_tier(engine, disk, self.disk_class)
         failing_transfers(engine, transfer)
-        return TorchAdapterEngine(engine, self)
+        made = TorchAdapterEngine(engine, self)
+        made.archiver = archiver
+        return made
 
 
 class TorchAdapterEngine:
@@ -137,6 +143,7 @@ class TorchAdapterEngine:
         self._variants: dict[tuple[tuple[str, str | int | bool], ...], TorchEngine] = {}
         self.copied = CopiedBytes(engine)
         self.archiver = adapter.archiver_class()
+        """What decodes archives, by the path that was declared."""
 
     def identity(self) -> Identity:
         """Read back what was loaded and set."""
@@ -151,7 +158,13 @@ class TorchAdapterEngine:
             model_digest=str(told["model_digest"]),
             hw_class=hw_class(kind, str(device.get("arch", "")), str(device.get("memory_kind", ""))),
             observability=Observability.PARTS,
-            facts={**facts, **_TOLD, "archive_path": PATH, **self._adapter.libraries(kind)},
+            facts={
+                **facts,
+                **_TOLD,
+                "archive_path": self.archiver.path,
+                "archive_ran_as": self.archiver.ran_as,
+                **self._adapter.libraries(kind),
+            },
             device=device,
             path_sets=self._adapter.path_sets,
         )

@@ -9,25 +9,39 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import torch
 from torch import Tensor
 
 from harness.codec.archive import read_archive
-from harness.codec.errors import CodecError, GeometryError
-from harness.torch_engine.coded.restoring import fits, import_page
+from harness.codec.errors import CodecError, GeometryError, PathError
+from harness.torch_engine.coded.restoring import TORCH, fits, import_page, require_path
 from harness.torch_engine.errors import LayoutError, MetadataError, OptionError, TransferError
 from harness.torch_engine.models.attention import AttentionState
 from harness.torch_engine.session import TorchSession
 
 CODEC: Final = "lmcache-cachegen"
 VERSIONS: Final = (1, 2)
-PATH: Final = "torch"
-"""Which path decodes: tile by tile in torch, on the device of the rows."""
 
 
 class Archiver:
-    """Brings archives into sessions; every step is a method to override."""
+    """Brings archives into sessions; every step is a method to override.
 
-    codecs: Mapping[str, Sequence[int]] = {CODEC: VERSIONS}
+    Args:
+        path: What decodes: ``torch``, tile by tile, or ``triton``, a kernel for segments of version 2 alone.
+        device: Where the rows lie.
+
+    Raises:
+        OptionError: The path cannot run there. No other one takes its place.
+    """
+
+    def __init__(self, path: str = TORCH, device: torch.device | None = None) -> None:
+        try:
+            self.ran_as = require_path(path, device or torch.device("cpu"))
+        except PathError as error:
+            raise OptionError(f"archive_path: {error}") from error
+        self.path = path
+        """As declared; ``ran_as`` is what a certificate tells."""
+        self.codecs: Mapping[str, Sequence[int]] = {CODEC: VERSIONS if path == TORCH else VERSIONS[1:]}
 
     def bring(self, session: TorchSession, data: bytes, codec: str, version: int) -> int:
         """Decode an archive into the K/V rows of a session; return the bytes written.
@@ -70,4 +84,4 @@ class Archiver:
 
     def decode(self, data: bytes, targets: Sequence[Tensor]) -> int:
         """Decode into the rows."""
-        return import_page(data, targets)
+        return import_page(data, targets, path=self.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -9,13 +10,15 @@ import torch
 
 from harness.codec import blocks
 from harness.codec.archive import MAX_PAGE, Archive, Record, read_archive
-from harness.codec.errors import GeometryError
+from harness.codec.errors import GeometryError, PathError
 from harness.codec.paths import coder
 from harness.torch_engine.coded import lockstep, packing
 
 Tensor = torch.Tensor
 TORCH = "torch"
 """The path that runs on the device of the buffers."""
+TRITON = "triton"
+"""The path of CUDA and ROCm that decodes LCG2 in a kernel of its own."""
 
 
 def import_page(
@@ -41,6 +44,7 @@ def import_page(
         limit: bytes of the decoded page that the caller can take.
         path: what decodes the streams of LCG1: ``torch`` on the buffers' device, or a path of `harness.codec.paths`
             on the host, tile by tile. LCG2 and all arithmetic run in torch.
+            ``triton`` decodes LCG2 in a kernel, and no LCG1 at all.
         write: False stops before the first write, once everything is validated.
         wrote: told after each record how many are written; may raise to break off.
 
@@ -115,7 +119,9 @@ def _decode_into(record: Record, target: Tensor, path: str) -> None:
     values = torch.empty((segment.rows, segment.channels), device=device) if blocked else target
     if segment.version == 2:
         packed = torch.from_numpy(np.array(segment.payload)).to(device)
-        packing.restore_into(packed, maxima, segment.bins, values)
+        _restore_of(path)(packed, maxima, segment.bins, values)
+    elif path == TRITON:
+        raise PathError("path triton: expected segments of version 2, found version 1; declare torch for it")
     else:
         lockstepped = path == TORCH
         symbols = (
@@ -127,3 +133,37 @@ def _decode_into(record: Record, target: Tensor, path: str) -> None:
     if blocked:
         data = blocks.quantise(record.kind.element, values.cpu().numpy())
         target.copy_(torch.from_numpy(data))
+
+
+def _restore_of(path: str) -> Callable[[Tensor, Tensor, int, Tensor], None]:
+    if path != TRITON:
+        return packing.restore_into
+    from harness.torch_engine.coded import triton_kernels
+
+    return triton_kernels.restore_into
+
+
+def require_path(path: str, device: torch.device) -> str:
+    """Return what a declared path runs as here; no other one takes its place.
+
+    Returns:
+        ``torch``, ``triton``, or ``triton_interpreted`` where Triton's interpreter runs it.
+
+    Raises:
+        PathError: it cannot.
+    """
+    if path not in (TORCH, TRITON):
+        raise PathError(f"path: expected {TORCH} or {TRITON}, found {path!r}")
+    if path == TORCH:
+        return path
+    if importlib.util.find_spec("triton") is None:
+        raise PathError(
+            "path triton: expected the library triton, found none; install statecert[triton] or declare torch"
+        )
+    from harness.torch_engine.coded import triton_kernels
+
+    if device.type != "cuda" and not triton_kernels.INTERPRETED:
+        raise PathError(
+            f"path triton: expected a CUDA or ROCm device, found {device.type}; TRITON_INTERPRET=1 runs it there"
+        )
+    return f"{TRITON}_interpreted" if triton_kernels.INTERPRETED else TRITON
