@@ -10,7 +10,7 @@ def check(subject: Subject) -> Problems:
     """Each verdict on a time rests on at least six pairs of two processes, the turns of a pair adjacent."""
     from harness.gating import timed
 
-    for at, said in timed.latency_checks(subject.body):
+    for at, said in timed.latency_checks(subject):
         if not said["code"].startswith(timed.CODE):
             yield Problem(at, f"is a {said['outcome']} of {said['code']}, which has no pairs")
     for one in timed.verdicts(subject):

@@ -17,7 +17,7 @@ def check(subject: Subject) -> Problems:
         busy = f"{jobs} jobs ran at once"
     elif isinstance(load, int) and isinstance(cores, int) and 0 < cores * 1000 < load:
         busy = f"the load was {load} thousandths on {cores} processors"
-    for at, said in timed.latency_checks(subject.body) if busy else ():
+    for at, said in timed.latency_checks(subject) if busy else ():
         yield Problem(at, f"is a {said['outcome']} although {busy}; that is an error of the ground")
 
 
