@@ -24,7 +24,7 @@ from harness.campaigning.kv_probes import probe_all
 from harness.campaigning.memory import peak_kib, reset_peak
 from harness.codec.archive import read_archive
 from harness.codec.paths import coder, encode_tile
-from harness.deriving.kv import CONTROL, EXACT, Group, order_of, plan_groups
+from harness.deriving.kv import CONTROL, EXACT, PLANTED, Group, order_of, plan_groups
 from harness.deriving.prompts import prompt_ids
 from harness.engines import registry
 from harness.engines.pages import Paged, PageEngine, PageSession
@@ -167,12 +167,16 @@ class Measured:
             self.target.bring_archive(data, self.tail, self.path, transposed=False)
 
     def memory(self) -> None:
-        """The most memory above what was held before, of one import of each form."""
-        for arm in order_of(self.procedure, 0):
+        """The most memory above what was held before, of one import of each form; last, some that is planted."""
+        planted = len(self.forms[EXACT]) + (int(self.procedure["limits"]["host_kib"]) << 10)
+        for arm in (*order_of(self.procedure, 0), PLANTED):
             self.pages.device_peak()
             reset_peak()
             before = peak_kib()
-            self.imported(arm, self.forms[arm])
+            if arm == PLANTED:
+                bytearray(b"\1") * planted
+            else:
+                self.imported(arm, self.forms[arm])
             self.tell(
                 {
                     "type": "kv_memory", "process": self.process, "group": self.group.id, "arm": arm,

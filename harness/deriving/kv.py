@@ -10,7 +10,7 @@ Times of both come from the same rounds, warmed, in an order that rotates, from 
    test gives: wholly below a limit is within it, wholly above is a stop, anything else is inside the noise;
 3. processes that disagree by more than ``spread_ppm`` are unstable, a ratio below ``implausible_ppm`` is implausible,
    and an exact arm that differs from itself shows the noise: each of them is inconclusive, however good it looks;
-4. transient memory of the host stays within its limit.
+4. transient memory of the host stays within its limit; memory that is planted must be seen.
 
 A smaller payload with a dearer total is a stop. Weights that come from a seed say nothing about quality: agreement is
 listed with its lower bound, and the axis is not evaluated.
@@ -34,6 +34,8 @@ KV: Final = "kv"
 EXACT: Final = "exact"
 CONTROL: Final = "exact_again"
 """The exact arm once more: what it differs by is noise."""
+PLANTED: Final = "planted"
+"""Memory that is taken on purpose, as much as would break the limit: if it is not seen, none is."""
 SPANS: Final = ("encode", "write", "read", "import", "first_token")
 METRICS: Final = ("restore", "import", "total")
 PPM: Final = 1_000_000
@@ -208,6 +210,7 @@ class _Reading:
             row[f"{label}_overlap_ns"] = median([overlap(_spans(one, arm)) for one in flat])
             row[f"{label}_decode_ns"] = median([ns for one in flat for ns in _decodes(one, arm)])
             row[f"{label}_host_kib"], row[f"{label}_device_bytes"] = memory[arm]
+        row["planted_host_kib"] = self._memory(group, PLANTED, least=True)[0]
         for name in METRICS:
             low, high = interval(ratios[name])
             row |= {f"{name}_ppm": median(ratios[name]), f"{name}_low_ppm": low, f"{name}_high_ppm": high}
@@ -256,12 +259,18 @@ class _Reading:
                 stops.append(word)
             elif high > limit:
                 unsure.append(f"{name}_in_noise")
-        allowed = integer_of(row, "exact_host_kib") + integer_of(row, "exact_bytes") // 1024
-        if integer_of(row, "lossy_host_kib") > allowed + integer_of(self.limits, "host_kib"):
-            stops.append("more_memory")
+        larger, blind = self._memory_reasons(row)
+        stops, unsure = [*stops, *larger], [*unsure, *blind]
         if stops:
             return "stop", [*stops, *unsure]
         return ("inconclusive", unsure) if unsure else ("pass", [])
+
+    def _memory_reasons(self, row: Mapping[str, object]) -> tuple[list[str], list[str]]:
+        """Return what the memory of a cell's imports stops, and what it leaves open."""
+        page = integer_of(row, "exact_bytes") // 1024
+        allowed = integer_of(row, "exact_host_kib") + page + integer_of(self.limits, "host_kib")
+        larger = ["more_memory"] if integer_of(row, "lossy_host_kib") > allowed else []
+        return larger, ["memory_not_seen"] if integer_of(row, "planted_host_kib") < page else []
 
     def oracles(self) -> list[Record]:
         """Return the timed runs of the oracle, each with the rounds of its process."""
@@ -292,8 +301,11 @@ class _Reading:
         found = [one for one in self.probes if one["entry"] == "H07" and one["name"] == f"coded {kind}"]
         return str(found[0]["observed"]) if found else "not_tried"
 
-    def _memory(self, group: Group, arm: str) -> tuple[int, int]:
+    def _memory(self, group: Group, arm: str, *, least: bool = False) -> tuple[int, int]:
+        """Return the most that any process took, KiB of the host and bytes of the device; or the least."""
         found = [self._get("kv_memory", p, group.id, arm) for p in range(self.processes)]
+        if least:
+            return min(integer_of(one, "host_kib") for one in found), 0
         return max(integer_of(one, "host_kib") for one in found), max(integer_of(one, "device_bytes") for one in found)
 
     def _page(self, process: int, group: Group) -> Record:

@@ -43,6 +43,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "restore_slower": "Restore to first token takes longer than of the exact form.",
     "import_slower": "The import takes longer than its limit.",
     "total_dearer": "Encode, write, read and import together cost more than of the exact form.",
+    "memory_not_seen": "Memory that was taken on purpose was not seen: the measure is blind.",
     "more_memory": "The import takes more memory than its limit.",
     "entry_failed": "A probe of an entry of the catalogue did not hold.",
     "entry_missing": "Something that an entry of the catalogue asks for was not tried.",

@@ -14,6 +14,7 @@ from harness.adapters.torch_adapter import TorchAdapter
 from harness.campaigning.kv import PAGE_MUTANTS as GROUP
 from harness.campaigning.kv import Asked, procedure_of
 from harness.campaigning.kv_probes import probe_all
+from harness.campaigning.memory import peak_kib, reset_peak
 from harness.certifying.issue import issue
 from harness.deriving.ids import certificate_id
 from harness.deriving.kv import composed, interval, lcg2_bytes, lower_bound_ppm, overlap
@@ -110,6 +111,20 @@ def test_a_smaller_faster_and_cheaper_form_is_within_its_limits() -> None:
 )
 def test_a_cell_says_why_it_is_not_within_its_limits(of: Callable[[], Flown], expected: tuple[str, list[str]]) -> None:
     assert cell(of()) == expected
+
+
+def test_planted_memory_that_is_not_seen_leaves_the_limit_unjudged() -> None:
+    found = altered(measured(), lambda one: one.get("arm") == "planted", lambda one: one.update(host_kib=8))
+
+    assert cell(found) == ("inconclusive", ["memory_not_seen"])
+
+
+def test_planted_memory_is_seen_here() -> None:
+    reset_peak()
+    before = peak_kib()
+    bytearray(b"\1") * (8 << 20)
+
+    assert peak_kib() - before >= 7 << 10
 
 
 def test_a_smaller_payload_with_a_dearer_total_is_a_stop() -> None:

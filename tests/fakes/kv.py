@@ -67,6 +67,7 @@ def measured(times: Mapping[str, Mapping[str, int]] = TIMES, *, run: int = 3, da
                 arms[arm] = {"spans": spans, "decode_ns": [800, 810, 790]}
             lines.append(_line("kv_round", process, group.id, number=number, order=list(arms), arms=arms))
         lines += [_line("kv_memory", process, group.id, arm=a, host_kib=40, device_bytes=0) for a in arms_of(PROCEDURE)]
+        lines.append(_line("kv_memory", process, group.id, arm="planted", host_kib=400, device_bytes=0))
         archives = {
             f"lossy_lcg{n}": {
                 "bytes": lcg2_bytes([COMPONENT]) - (2 - n) * 5000,

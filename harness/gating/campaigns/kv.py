@@ -57,6 +57,8 @@ def _faults(cell: Record, limits: Record) -> Iterable[str]:
         quiet = not any(reason.startswith(f"{name}_") for reason in reasons)
         if quiet and cell[f"{name}_high_ppm"] > limits[f"{name}_ppm"]:
             yield f"says nothing of {name}, and its interval reaches above the limit"
+    if (cell["planted_host_kib"] < cell["exact_bytes"] // 1024) != ("memory_not_seen" in reasons):
+        yield "does not say whether planted memory was seen"
     outcome = "stop" if reasons & {*_STOPS} else "inconclusive" if reasons else "pass"
     if cell["outcome"] != outcome:
         yield f"is {cell['outcome']}; its reasons give {outcome}"
