@@ -39,6 +39,27 @@ class CodecIdentity:
         }  # fmt: skip
 
 
+def require_payload(identity: CodecIdentity, payload: bytes | memoryview) -> None:
+    """Do nothing if a stored payload promises what its identity says; it is not decoded here.
+
+    Raises:
+        CodecIdentityError: another decoded length, or bytes of another codec.
+    """
+    data = bytes(memoryview(payload)[:12])
+    if identity.name == "raw":
+        found = len(payload)
+    elif identity.name == "lmcache-cachegen" and data[:4] == b"CKG1" and len(data) == len(b"CKG1") + 8:
+        found = int.from_bytes(data[4:], "little")
+    elif identity.name == "cgv1" and data[:4] == b"CGv1":
+        return  # a tile; its length is that of its own head
+    else:
+        raise CodecIdentityError(f"codec {identity.name}: expected its own bytes, found {data[:4]!r}")
+    if found != identity.decoded_length:
+        raise CodecIdentityError(
+            f"codec {identity.name}: expected a decoded length of {identity.decoded_length}, the bytes have {found}"
+        )
+
+
 def read_identity(
     record: Mapping[str, object], *, wanted: Class | None = None, length: int | None = None
 ) -> CodecIdentity:

@@ -5,6 +5,8 @@ python -m tests.codec.make_golden
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 from harness.codec import archive, paths, rans
@@ -27,7 +29,25 @@ def golden() -> dict[str, bytes]:
             pages.page(), pages.COMPONENTS, version=version, path=oracle
         )
     made["page.raw"] = pages.page()
+    made |= entries(made["page.raw"], made["page-v2.ckg1"])
     made["tiny.cgv1"] = rans.encode_tile(pages.TINY.astype(float).tolist())
+    return made
+
+
+def entries(page: bytes, coded: bytes) -> dict[str, bytes]:
+    """Entries of a shelf as they were written: version 1 without an identity, version 2 of either class."""
+    nothing = hashlib.sha256(b"").hexdigest()
+    kinds = {"exact": ("raw", 1, page), "lossy": ("lmcache-cachegen", 2, coded)}
+    made: dict[str, bytes] = {}
+    for kind, (name, version, data) in kinds.items():
+        codec = {"name": name, "version": version, "class": kind, "decoded_length": len(page), "calibration": nothing}
+        for head in (1, 2):
+            about: dict[str, object] = {"version": head, "key": f"entry-v{head}", "page": len(data), "tail": 4}
+            about["sha256"] = hashlib.sha256(data + b"tail").hexdigest()
+            about |= {"codec": codec} if head == 2 else {}
+            if head == 2 or kind == "exact":
+                line = json.dumps(about, sort_keys=True).encode() + b"\n"
+                made[f"entry-v{head}.{kind}.page"] = line + data + b"tail"
     return made
 
 

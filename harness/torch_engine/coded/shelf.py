@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Final
 
 from harness.codec.errors import CodecError, CodecIdentityError
-from harness.codec.identity import Class, CodecIdentity, read_identity
+from harness.codec.identity import Class, CodecIdentity, read_identity, require_payload
 from harness.torch_engine.errors import BudgetError, MissingError, SnapshotError
 
 VERSION: Final = 2
@@ -130,7 +130,7 @@ class PageShelf:
             None if there is none: a clean miss.
 
         Raises:
-            CodecIdentityError: its identity is unknown, stripped, newer or contradicts it; it was put aside.
+            CodecIdentityError: its identity is unknown, stripped, newer or contradicts its bytes; it was put aside.
             PageCorruptError: its bytes are not those of its digest; it was put aside.
         """
         for kind in self.serving(wanted):
@@ -164,6 +164,7 @@ class PageShelf:
         tail = file.read(sizes[1])
         if hashlib.sha256(page + tail).hexdigest() != about["sha256"] or file.read(1):
             raise PageCorruptError(f"entry {key}: expected the bytes of its digest, found others")
+        require_payload(identity, page)
         return Entry(identity=identity, page=page, tail=tail)
 
     def head(self, line: bytes, key: str, wanted: Class) -> tuple[Mapping[str, Any], CodecIdentity]:
