@@ -79,7 +79,7 @@ def test_the_driver_is_right_where_it_is_not_told_to_be_wrong(tmp_path: Path) ->
         facts = opened.start()
         life(opened)
 
-    assert (facts.engine, facts.identity["driver.archive.rows"]) == ("bad", 1)
+    assert (facts.engine, facts.identity["driver.archive.rows.1"]) == ("bad", True)
     assert len(str(facts.identity["driver.sha256"])) == 64
 
 
