@@ -6,8 +6,9 @@ hashed), and every answer goes through the channel. Without it the same adapter 
 Starting the child is left out, and so are a few calls that warm up.
 
 Compared are processor times of both processes together, taken in nanoseconds from the kernel, so that other work on the
-machine does not count; wall times are shown beside them. Linux only. Goals: at most 10 % on tiny models, at most 2 % on
-SmolLM2, which is measured where its packages are installed.
+machine counts less; wall times are shown beside them. A goal that is missed while the calls got less than 95 % of a
+processor is void: other work then takes caches and memory too. Linux only. Goals: at most 10 % on tiny models, at most
+2 % on SmolLM2, which is measured where its packages are installed.
 """
 
 from __future__ import annotations
@@ -188,11 +189,13 @@ def _figure(subject: Subject, what: str, plain: Sequence[Spent], looked: Sequenc
     added = [100 * (b.processor / a.processor - 1) for a, b in zip(plain, looked, strict=True)]
     walls = [100 * (b.wall / a.wall - 1) for a, b in zip(plain, looked, strict=True)]
     took = statistics.median(one.processor for one in plain)
+    share = statistics.median(one.processor / one.wall for one in plain)
     return figure(
         f"{subject.name}, {what}",
         statistics.median(added),
         "%",
         subject.at_most,
+        share=share,
         note=f"{1e3 * took:.1f} ms without; by the wall {statistics.median(walls):+.1f} %",
     )
 

@@ -273,7 +273,7 @@ def _scenario(identity: str, digest: str, words: Words, head: Sequence[int]) -> 
 
 FAULTS: Mapping[str, Sequence[str]] = {
     "Q01": ("K02.needle-lost", "K03.draws-after-restore", "K14.first-rows-lost"),
-    "Q02": ("K02.chunks-exchanged",),
+    "Q02": ("K02.values-reordered",),
 }
 """Mutants that each must stop."""
 

@@ -35,6 +35,8 @@ class _OnTransformers(TransformersAdapter):
 class _ChangesRows(Snapshotter):
     """Changes the rows of K and V that a restore brought back."""
 
+    sides = ("k", "v")
+
     def changed(self, rows: torch.Tensor) -> None:
         """Change rows (n, heads, size) in place."""
         raise NotImplementedError
@@ -42,7 +44,7 @@ class _ChangesRows(Snapshotter):
     def restore(self, chain: Sequence[Snapshot], layout: StateLayout) -> int:
         copied = super().restore(chain, layout)
         for stream in layout.rows:
-            if stream.family == "kv":
+            if stream.family == "kv" and stream.name.endswith(self.sides):
                 self.changed(stream.tensor[: stream.rows])
         return copied
 
@@ -62,29 +64,30 @@ class NeedleLost(_OnTransformers, Mutant):
 
 class _FirstRowsLost(_ChangesRows):
     def changed(self, rows: torch.Tensor) -> None:
-        rows[:4].zero_()
+        rows[:16].zero_()
 
 
 class FirstRowsLost(_OnTransformers, Mutant):
     """The first rows of a restored prefix are zero: those that every head leans on."""
 
     mutant_id = "K14.first-rows-lost"
-    stopped_by = Stop(scenario="Q01", cell={"topic": "capitals"}, check="answer-1", reason="answer_lost")
+    stopped_by = Stop(scenario="Q01", cell={"topic": "json"}, check="answer-1", reason="answer_lost")
     snapshotter = _FirstRowsLost
 
 
-class _ChunksExchanged(_ChangesRows):
+class _ValuesReordered(_ChangesRows):
+    sides = ("v",)
+
     def changed(self, rows: torch.Tensor) -> None:
-        half = len(rows) // 2
-        rows.copy_(torch.cat([rows[half:], rows[:half]]).clone())
+        rows.copy_(rows.flip(0).clone())
 
 
-class ChunksExchanged(_OnTransformers, Mutant):
-    """Two chunks of a restored prefix come back in the other order: it is another text of the same words."""
+class ValuesReordered(_OnTransformers, Mutant):
+    """The values of a restored prefix stand in another order than its keys: each word has what another one means."""
 
-    mutant_id = "K02.chunks-exchanged"
+    mutant_id = "K02.values-reordered"
     stopped_by = Stop(scenario="Q02", cell={"topic": "notes"}, check="answer-1", reason="answer_lost")
-    snapshotter = _ChunksExchanged
+    snapshotter = _ValuesReordered
 
 
 class _DrawsAfterRestore(StagedSession):
