@@ -35,7 +35,7 @@ class _OnTransformers(TransformersAdapter):
 class _ChangesRows(Snapshotter):
     """Changes the rows of K and V that a restore brought back."""
 
-    sides = ("k", "v")
+    sides: tuple[str, ...] = ("k", "v")
 
     def changed(self, rows: torch.Tensor) -> None:
         """Change rows (n, heads, size) in place."""
