@@ -72,7 +72,7 @@ reports-check: venv ## reports/ are what certificates/ give
 # first what keeps one processor busy, two at a time; then what takes both; pytest last, so that its closing line is the last line
 check: extras-if-any ## everything that CI runs
 	@$(PYTHON) tools/beside.py \
-	  "$(AGAIN) lint gate claims rejudge reports-check && $(BIN)/statecert fuzz --seconds 60" \
+	  "$(AGAIN) lint gate claims rejudge reports-check && $(BIN)/statecert fuzz --seconds 60 && $(BIN)/statecert fuzz --of codec --seconds 20" \
 	  "$(AGAIN) wheel-check workflow-check"
 	@$(SHARED) $(BIN)/statecert mutants
 	@$(AGAIN) test
