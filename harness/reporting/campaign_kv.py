@@ -8,7 +8,7 @@ from typing import Final
 
 from harness.model.certificate import Certificate
 from harness.reporting.claimable import subject
-from harness.reporting.reading import integer, items, text, texts
+from harness.reporting.reading import integer, items, mapping, text, texts
 from harness.reporting.reasons import reason_sentence
 from harness.reporting.told import Told
 from harness.reporting.units import counted, number
@@ -66,7 +66,7 @@ def kv(certificate: Certificate) -> Told:
             Section(title="Cells: lossy beside exact", sheet=_cells(body)),
             Section(title="Excluded types", sheet=_excluded(body)),
         ],
-        command=shlex.join(["statecert", "kv", "--scale", text(body, "procedure", "scale")]),
+        command=_command(body),
         count=f"{number(_within(body))}/{number(len(items(body, 'results')))} cells within limits",
         headline=problems[0].reason if problems else f"{_sentence(body)}.",
     )
@@ -79,6 +79,19 @@ def _sentence(body: Mapping[str, object]) -> str:
         f"{subject(body)}: {number(_within(body))} of {counted(len(cells), 'cell')} of lossy pages within all limits; "
         f"{good} of {len(items(body, 'entries'))} entries hold"
     )
+
+
+def _command(body: Mapping[str, object]) -> str:
+    words = ["statecert", "kv"]
+    words += [word for name in ("scale", "processes", "rounds", "steps", "path") for word in _option(body, name)]
+    asked = mapping(body, "procedure")
+    words += [word for one in texts(asked, "coded") for word in ("--type", one)]
+    words += [word for one in sorted(mapping(asked, "models")) for word in ("--model", one)]
+    return shlex.join(words)
+
+
+def _option(body: Mapping[str, object], name: str) -> list[str]:
+    return [f"--{name}", text(body, "procedure", name)]
 
 
 def _within(body: Mapping[str, object]) -> int:
