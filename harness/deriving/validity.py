@@ -125,10 +125,7 @@ class _Question:
         check = self._check
         if check.kind in (CheckKind.EXACT, CheckKind.NEAR, CheckKind.UNCHANGED, CheckKind.SEEN):
             self._comparison()
-        if check.kind is CheckKind.QUICKER:
-            self._require_pairs()
-        if check.kind is CheckKind.CACHED:
-            self._step("at", check.at, lambda step: step.kind in TURNS, "a run, resume or extend step")
+        self._of_turns()
         if check.kind in _OF_STORES:
             self._step("at", check.at, lambda step: step.kind is StepKind.STORE, "a store step")
         if check.kind is CheckKind.SIZED:
@@ -143,12 +140,20 @@ class _Question:
             self._step("candidate", check.candidate, _exports, "an export step")
             self._step("reference", check.reference, _exports, "an export step")
             self._require_two()
-        if check.kind is CheckKind.ENDED:
-            self._step("at", check.at, lambda step: step.decode > 0, "a step that decodes")
         if check.witness is Witness.DISK:
             self._require_restart()
         if check.kind is CheckKind.REFUSED:
             self._step("at", check.at, lambda step: step.may_refuse, "a step with may_refuse: true")
+
+    def _of_turns(self) -> None:
+        """What is asked about turns needs turns."""
+        check = self._check
+        if check.kind is CheckKind.QUICKER:
+            self._require_pairs()
+        if check.kind is CheckKind.CACHED:
+            self._step("at", check.at, lambda step: step.kind in TURNS, "a run, resume or extend step")
+        if check.kind is CheckKind.ENDED:
+            self._step("at", check.at, lambda step: step.decode > 0, "a step that decodes")
 
     def _require_pairs(self) -> None:
         """Turns of one candidate arm, pair by pair, nothing timed between the two of a pair, each turn once."""
