@@ -49,7 +49,7 @@ COMMANDS = {
     "doctor": "what this machine has, and what is missing",
 }
 
-_MODULES = {"import": "import_"}
+MODULES = {"import": "import_"}
 """Commands whose name no module can have."""
 
 EXITS = "exit codes: 0 good, 1 findings, 2 evidence invalid, 3 the harness broke, 4 usage, 5 nothing to check"
@@ -115,7 +115,7 @@ def _said(text: str, code: ExitCode) -> int:
 def guarded(name: str, words: Sequence[str]) -> int:
     """Run a command; turn every ending into its exit code."""
     try:
-        module = import_module(f"harness.commands.{_MODULES.get(name, name)}")
+        module = import_module(f"harness.commands.{MODULES.get(name, name)}")
         plain: Callable[[Sequence[str]], ExitCode] | None = getattr(module, "run_plain", None)
         has_options = any(word.startswith("-") for word in words)
         code = int(_run_parsed(module, name, words) if plain is None or has_options else plain(words))

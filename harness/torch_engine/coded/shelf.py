@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,8 +88,14 @@ class PageShelf:
             self.within("publish")
             file.write(tail)
             file.flush()
+            self.used(file)
             os.fsync(file.fileno())
         self.finish(unfinished, place)
+
+    def used(self, file: IO[bytes]) -> None:
+        """Note that an entry was used now, finer than the kernel's clock, to which a few milliseconds are one time."""
+        now = time.time_ns()
+        os.utime(file.fileno(), ns=(now, now))
 
     def within(self, what: str) -> None:
         """Ask what is to be asked in the middle of a call."""
@@ -135,7 +142,7 @@ class PageShelf:
         """
         for kind in self.serving(wanted):
             with contextlib.suppress(FileNotFoundError), self.place(key, kind).open("rb") as file:
-                os.utime(file.fileno())
+                self.used(file)
                 return self.read(file, key, wanted)
         return None
 
