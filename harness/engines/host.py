@@ -263,7 +263,8 @@ class EngineHost:
         other = EngineHost(self.target, folder, self.options)
         other._first, other._models, other._load = self._first, self._models, self._load
         other._device, other._absent = self._device, self._absent
-        other._grade, other._declared, other._files = self._grade, self._declared, self._files
+        other._grade, other._told = self._grade, self._told
+        other._declared, other._files = self._declared, self._files
         self._rivals.append(other)
         other._interrupted = self._interrupted
         return other

@@ -231,3 +231,19 @@ def _runs(pid: int) -> bool:
         return False
     stat = Path(f"/proc/{pid}/stat")
     return not (stat.exists() and stat.read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z")
+
+
+def test_a_host_beside_another_knows_all_that_the_target_told_that_one(tmp_path: Path) -> None:
+    """Else its cells would be asked for what the target said it has not."""
+    public = sorted(name for name, value in vars(EngineHost).items() if isinstance(value, property))
+    of_its_child = {"children", "pid", "alive"}
+
+    with toy_host(tmp_path) as host:
+        host.start()
+        beside = host.rival(tmp_path / "beside")
+        here, there = (
+            {name: getattr(one, name) for name in public if name not in of_its_child} for one in (host, beside)
+        )
+
+    assert here["told"]
+    assert there == here
