@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.certifying.ledger import regenerate
-from harness.certifying.store import certificate_path, evidence_path, read_store
+from harness.certifying.store import certificate_path, evidence_path, read_evidence, read_store
 from harness.deriving.ids import certificate_id
 from harness.errors import ExitCode, StatecertError
 from harness.gating.gate import gate
@@ -43,7 +43,7 @@ def written(folder: Path, certificate: Certificate) -> Path:
     """A folder that holds this one certificate, and everything that goes with it."""
     blob = evidence_of(certificate)
     (folder / blob).parent.mkdir(parents=True, exist_ok=True)
-    (folder / blob).write_bytes((COMMITTED / blob).read_bytes())
+    (folder / blob).write_bytes(read_evidence(COMMITTED, blob.stem))
     (folder / ".gitattributes").write_bytes((COMMITTED / ".gitattributes").read_bytes())
     return filed(folder, certificate)
 
