@@ -49,6 +49,17 @@ def headline_limit(body: Mapping[str, object]) -> str:
     return f"Headline limit: one machine of class {text(body, 'environment', 'hw_class')}, one run."
 
 
+def open_cells(body: Mapping[str, object]) -> str:
+    """Return why a record came to no conclusion although nothing that ran failed; empty: that is not so."""
+    states = [text(cell, "outcome") for cell in items(body, "cells")]
+    missing = states.count("not_supported")
+    if text(body, "decision", "overall") != "inconclusive" or not missing:
+        return ""
+    passed = states.count("pass")
+    ran = f"all {number(passed)} that ran passed" if passed > 1 else "the one that ran passed" if passed else "none ran"
+    return f"No conclusion about the whole: {number(missing)} of {counted(len(states), 'cell')} not supported; {ran}."
+
+
 def claims(certificate: Certificate) -> list[str]:
     """Return what may be said, ready to paste, each sentence with its certificate."""
     body = certificate.body

@@ -153,6 +153,17 @@ def test_the_overview_has_one_row_per_claim_key_worst_first() -> None:
     assert made.sentence == "2 claim keys in 2 certificates: 1 stop, 1 pass."
 
 
+def test_a_row_without_a_conclusion_says_why() -> None:
+    passed = [cell(at, "pass", [exact(), seen()]) for at in ("end-1", "end")]
+    open_one = cell("far", "not_supported", reason="session_options")
+
+    (row,) = overview(Archive([certificate(body(*passed, open_one, overall="inconclusive"))])).rows
+    (whole,) = overview(Archive([certificate(PASSED)])).rows
+
+    assert row.headline == "No conclusion about the whole: 1 of 3 cells not supported; all 2 that ran passed."
+    assert whole.headline.startswith("Headline limit: ")
+
+
 def test_an_empty_body_is_shown_as_unknown_and_never_as_good() -> None:
     empty = Certificate(id=Sha256("0" * 64), body={}, status=certificate(PASSED).status)
 
