@@ -16,7 +16,7 @@ from threading import Timer
 from typing import TYPE_CHECKING, Final
 
 from harness.campaigning.campaign import Campaign, Tell, Write, conduct, require_able
-from harness.deriving.kv import KV, plan_groups
+from harness.deriving.kv import KV, LIMITS, plan_groups
 from harness.deriving.kv_entries import TYPES, derive_entries
 from harness.engines import registry
 from harness.engines.pages import Paged
@@ -33,18 +33,6 @@ MODELS: Final[Mapping[str, Mapping[str, str]]] = {
 """Twelve layers in one cache, so that both numbers of bins run; and two caches of fewer than ten layers each."""
 CODED: Final = ("f32", "f16", "q8_0", "q4_0")
 PREFIXES: Final = (4000, 19_000)
-LIMITS: Final[Mapping[str, int]] = {
-    "size_ppm": 1_000_000,
-    "restore_ppm": 1_000_000,
-    "import_ppm": 2_000_000,
-    "total_ppm": 1_000_000,
-    "host_kib": 4096,
-    "pairs": 10,
-    "noise_ppm": 100_000,
-    "spread_ppm": 250_000,
-    "implausible_ppm": 20_000,
-}
-"""Lossy beside exact, in millionths; KiB above a decoded page that an import may take; rules of the measurement."""
 PAGE_MUTANTS: Final = "harness.page_mutants"
 """Entry-point group of adapters whose pages have one planted fault."""
 _LONGEST: Final = 3600

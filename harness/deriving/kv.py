@@ -9,7 +9,7 @@ Times of both come from the same rounds, warmed, in an order that rotates, from 
    (encode + write + read + import) lie within their limits, by the interval of the median of paired ratios that a sign
    test gives: wholly below a limit is within it, wholly above is a stop, anything else is inside the noise;
 3. processes that disagree by more than ``spread_ppm`` are unstable, a ratio below ``implausible_ppm`` is implausible,
-   and an exact arm that differs from itself shows the noise: each of them is inconclusive, however good it looks;
+   times that are the same to the nanosecond in every round are constant (a clock that stands), and an exact arm that differs from itself shows the noise: each of them is inconclusive, however good it looks;
 4. transient memory of the host stays within its limit; memory that is planted must be seen.
 
 A smaller payload with a dearer total is a stop. Weights that come from a seed say nothing about quality: agreement is
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import comb
 from typing import Final
 
@@ -39,6 +40,18 @@ PLANTED: Final = "planted"
 SPANS: Final = ("encode", "write", "read", "import", "first_token")
 METRICS: Final = ("restore", "import", "total")
 PPM: Final = 1_000_000
+LIMITS: Final[Mapping[str, int]] = {
+    "size_ppm": 1_000_000,
+    "restore_ppm": 1_000_000,
+    "import_ppm": 2_000_000,
+    "total_ppm": 1_000_000,
+    "host_kib": 4096,
+    "pairs": 10,
+    "noise_ppm": 100_000,
+    "spread_ppm": 250_000,
+    "implausible_ppm": 20_000,
+}
+"""Lossy beside exact, in millionths; KiB above a decoded page that an import may take; rules of the measurement."""
 _MOST_DECODES: Final = 10
 _BITS: Final = {16: 4, 32: 5}
 STOPS: Final = ("larger", "restore_slower", "import_slower", "total_dearer", "more_memory")
@@ -255,6 +268,8 @@ class _Reading:
                 unsure.append(f"{name}_control_moved")
             elif integer_of(row, f"{name}_ppm") < integer_of(self.limits, "implausible_ppm"):
                 unsure.append(f"{name}_implausible")
+            elif all(len({_cost(one, arm, name) for many in rounds for one in many}) == 1 for arm in (lossy, EXACT)):
+                unsure.append(f"{name}_constant")
             elif low > limit:
                 stops.append(word)
             elif high > limit:
@@ -338,6 +353,14 @@ class _Reading:
                 raise self._fault(f"found a {kind} of a group that was not planned")
         if len(self._by.get("kv_round", {})) != len(ids) * self.processes * self.rounds:
             raise self._fault("found rounds that were not planned")
+        self._hold_apart()
+
+    def _hold_apart(self) -> None:
+        """All rounds of all processes ran one after another: none is another one told again."""
+        ran = sorted((*_extent(one), str(one["group"]), str(one["number"])) for one in self._by["kv_round"].values())
+        for (_, end, *_), (begin, _, group, number) in pairwise(ran):
+            if begin < end:
+                raise self._fault(f"round {number} of {group} overlaps another one")
 
     def _hold_round(self, one: Record, number: int, arms: set[str]) -> None:
         told = mapping_of(one, "arms")
@@ -346,11 +369,14 @@ class _Reading:
         last = 0
         for arm in _texts(one, "order"):
             spans = _spans(one, arm)
+            before, done = "", 0
             for name in SPANS:
                 begin, end = _span(spans, name)
                 if not last <= begin <= end:
                     raise self._fault(f"round {number} of {one['group']}, {arm}: {name} runs backwards")
-                last = begin
+                if end < done:
+                    raise self._fault(f"round {number} of {one['group']}, {arm}: {name} ends before {before}")
+                last, before, done = begin, name, end
             last = _span(spans, SPANS[-1])[1]
             if not 1 <= len(_decodes(one, arm)) <= _MOST_DECODES:
                 raise self._fault(
@@ -468,6 +494,12 @@ def _decodes(one: Record, arm: str) -> list[int]:
 def _span(spans: Record, name: str) -> tuple[int, int]:
     begin, end = _integers(spans, name)
     return begin, end
+
+
+def _extent(one: Record) -> tuple[int, int]:
+    """Return when a round began, and when its last arm ended."""
+    order = _texts(one, "order")
+    return _span(_spans(one, order[0]), SPANS[0])[0], _span(_spans(one, order[-1]), SPANS[-1])[1]
 
 
 def _reasons(one: Mapping[str, object]) -> list[str]:

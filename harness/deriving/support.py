@@ -53,6 +53,8 @@ BOUND_IMAGE: Final = "image_option"
 """Reason of a cell that brings an image into an engine with another value of an option that it is bound to."""
 TOKENIZER: Final = "tokenizer_sha256"
 """Fact of a target: SHA-256 of its vocabulary; see docs/formats/scenario.md."""
+READ: Final = (FAMILIES, SESSION_OPTIONS, IMAGE_OPTIONS, REORDERED, TOKENIZER)
+"""All facts of a target that what is asked of it depends on."""
 OTHER_TOKENIZER: Final = "tokenizer"
 """Reason of a cell whose literal ids belong to another vocabulary than the target's."""
 NOTHING_TOLD: Final[Mapping[str, object]] = {}

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from harness.deriving.product import expand_procedure
-from harness.deriving.support import FAMILIES, SESSION_OPTIONS, facts_of, for_target
+from harness.deriving.support import READ, facts_of, for_target
 from harness.model.evidence import Distance, Evidence, PartRow, PartTable, Point, StepRecord, Turn
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef
 from harness.model.values import Phase
@@ -62,7 +62,7 @@ class Sight:
         header = self._header
         capabilities = tuple(str(one) for one in _items(header.target.get("capabilities")))
         told = facts_of(header.target)
-        fitting = (*capabilities, *(str(told.get(name)) for name in (FAMILIES, SESSION_OPTIONS)))
+        fitting = (capabilities, *(str(told.get(name)) for name in READ))
         key = (canonical.digest(header.procedure), header.scenario_id, tuple(header.scales), fitting)
         if key not in _PLANS:
             if len(_PLANS) >= _MOST_PLANS:

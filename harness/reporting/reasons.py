@@ -57,6 +57,7 @@ _REASONS: Final[Mapping[str, str]] = {
             ("unstable", "the processes disagree by more than is allowed."),
             ("control_moved", "the exact form differs from itself by more than the noise that is allowed."),
             ("implausible", "the gain is too large to be believed."),
+            ("constant", "the times are the same in every round: the clock stands."),
             ("in_noise", "the interval holds the limit."),
         )
     },

@@ -28,7 +28,7 @@ from harness.pipeline import rejudge
 from harness.reporting import html, markdown, terminal
 from harness.reporting.building import Archive, certificate_view
 from tests.fakes.campaign import Flown, Line
-from tests.fakes.kv import COMPONENT, altered, measured, timed
+from tests.fakes.kv import COMPONENT, TIMES, altered, measured, timed
 
 
 def cell(of: Flown, codec: str = "lcg2") -> tuple[str, list[str]]:
@@ -67,6 +67,32 @@ def test_overlapping_spans_are_counted_once() -> None:
 
     assert composed(spans) == 180
     assert overlap(spans) == 40
+
+
+def as_told_before(of: Flown, *, by: str) -> Flown:
+    """Every round with the times that the first process, or the first round of its order, had: measured once."""
+    first: dict[object, Any] = {}
+
+    def tell(line: dict[str, Any]) -> None:
+        other = line["number"] if by == "process" else (line["process"], tuple(line["order"]))
+        line["arms"] = first.setdefault(other, line["arms"])
+
+    return altered(of, lambda one: one["type"] == "kv_round", tell)
+
+
+def _ends_early(line: dict[str, Any]) -> None:
+    """The first token is there before its rows are."""
+    spans = line["arms"]["lossy_lcg2"]["spans"]
+    spans["first_token"] = [spans["import"][0], spans["import"][0] + 1]
+
+
+def _stands(line: dict[str, Any]) -> None:
+    """Every span of a round takes as long as in the first one."""
+    for name, arm in line["arms"].items():
+        at = arm["spans"]["encode"][0]
+        for span, length in TIMES[name].items():
+            arm["spans"][span] = [at, at + length]
+            at += length
 
 
 MOVED = ["restore_control_moved", "import_control_moved", "total_control_moved"]
@@ -111,6 +137,12 @@ def test_a_smaller_faster_and_cheaper_form_is_within_its_limits() -> None:
 )
 def test_a_cell_says_why_it_is_not_within_its_limits(of: Callable[[], Flown], expected: tuple[str, list[str]]) -> None:
     assert cell(of()) == expected
+
+
+def test_a_clock_that_always_says_the_same_shows_nothing() -> None:
+    found = altered(measured(), lambda one: one["type"] == "kv_round", _stands)
+
+    assert cell(found) == ("inconclusive", ["restore_constant", "import_constant", "total_constant"])
 
 
 def test_planted_memory_that_is_not_seen_leaves_the_limit_unjudged() -> None:
@@ -193,6 +225,9 @@ def test_an_oracle_inside_a_restore_is_found() -> None:
         (lambda found: found.without(lambda line: line.get("number") == 3), "found no kv_round"),
         (lambda found: found.with_line("kv_round", 2, order=["exact"]), "another order"),
         (lambda found: found.with_line("kv_page", 1, raw=5), "differs between processes"),
+        (lambda found: as_told_before(found, by="process"), "overlaps"),
+        (lambda found: as_told_before(found, by="number"), "overlaps"),
+        (lambda found: altered(found, _is_odd, _ends_early), "first_token ends before import"),
     ],
 )
 def test_records_that_were_not_planned_are_refused(change: Callable[[Flown], Flown], words: str) -> None:

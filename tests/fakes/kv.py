@@ -66,6 +66,7 @@ def measured(times: Mapping[str, Mapping[str, int]] = TIMES, *, run: int = 3, da
                 spans, start = _spans(times[arm], start, number)
                 arms[arm] = {"spans": spans, "decode_ns": [800, 810, 790]}
             lines.append(_line("kv_round", process, group.id, number=number, order=list(arms), arms=arms))
+            start += 50_000
         lines += [_line("kv_memory", process, group.id, arm=a, host_kib=40, device_bytes=0) for a in arms_of(PROCEDURE)]
         lines.append(_line("kv_memory", process, group.id, arm="planted", host_kib=400, device_bytes=0))
         archives = {

@@ -152,16 +152,33 @@ def a_failing_run() -> Recorded:
     return a_run().with_part("warm", "again", Phase.END, part_name("recurrent"))
 
 
+_EXACT = b"exact: {candidate: warm.again, reference: cold.a, witness: copied}"
+_LIMITS = b"{recurrent: {ulp: 100}, logits: {ulp: 100}}"
+
+
 @cache
 def a_near_run() -> Recorded:
     """A run whose restored session ends in a recurrent state that lies within the limits of its scenario."""
-    limits = b"{recurrent: {ulp: 100}, logits: {ulp: 100}}"
-    text = SCENARIO.replace(
-        b"exact: {candidate: warm.again, reference: cold.a, witness: copied}",
-        b"near: {candidate: warm.again, reference: cold.a, witness: copied, limits: " + limits + b"}",
+    return _lying_near(
+        recorded(
+            scenario(SCENARIO.replace(_EXACT, _EXACT[:-1].replace(b"exact", b"near") + b", limits: " + _LIMITS + b"}"))
+        )
     )
+
+
+def a_run_that_may_reorder(number: int, *, told: bool) -> Recorded:
+    """A run by a scenario with limits for engines that sum in another order; ``told``: of such an engine."""
+    text = SCENARIO.replace(_EXACT, _EXACT[:-1] + b", if_reordered: " + _LIMITS + b"}")
+    run = recorded(scenario(text), run=number, day=number)
+    if not told:
+        return run
+    identity = {**run.header.target["identity"], "reordered_families": "recurrent"}  # type: ignore[dict-item]
+    return _lying_near(run.with_target(identity=identity))
+
+
+def _lying_near(run: Recorded) -> Recorded:
     part = part_name("recurrent")
-    run = recorded(scenario(text)).with_part("warm", "again", Phase.END, part)
+    run = run.with_part("warm", "again", Phase.END, part)
     row = next(row for one in run.observations if isinstance(one, PartTable) for row in one.rows if row.name == part)
     found = Distance(
         cell=next(one.cell for one in run.observations if isinstance(one, Point)),
@@ -184,6 +201,12 @@ def a_near_run() -> Recorded:
 def valid_near(folder: Path) -> None:
     """Two numeric paths that lie within the limits of their scenario."""
     issue(a_near_run().data(), folder)
+
+
+def valid_reordered(folder: Path) -> None:
+    """Two engines by one scenario: one is held to equality, the other one, which sums in another order, to limits."""
+    issue(a_run_that_may_reorder(1, told=False).data(), folder)
+    issue(a_run_that_may_reorder(2, told=True).data(), folder)
 
 
 @cache
@@ -229,6 +252,7 @@ VALID: dict[str, Change] = {
     "valid_stop": valid_stop,
     "valid_tokens": valid_tokens,
     "valid_near": valid_near,
+    "valid_reordered": valid_reordered,
 }
 """Folders on which no rule has anything to say."""
 ASKED: dict[str, Callable[[Path], dict[str, Any]]] = {}

@@ -121,3 +121,9 @@ ROW = "promotions: [{engine: someones, device: metal-*, k: f16, v: f16, level: e
 @fixture("CG702", about=asks(LEVELS + ROW))
 def promoted_foreign(folder: Path) -> None:
     issue(PASSING.data(), folder)
+
+
+@fixture("CG702", about=asks("foreign: accepted\n" + LEVELS + ROW.replace("k: f16, v: f16", "k: q4_0, v: q4_0")))
+def promoted_foreign_of_another_pair(folder: Path) -> None:
+    """A handoff that others published, of no pair of element types at all."""
+    issue(PASSING.data(), folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.fakes.kv import altered, measured, timed
 from tests.gating.campaign_fixtures import file_campaign
 from tests.gating.count_fixtures import body_of, edited, passed
 from tests.gating.fixtures import VALID, Body, fixture
+from tests.gating.policy_fixtures import asks
 
 
 def dearer() -> Flown:
@@ -105,3 +107,28 @@ def kv_probe_did_not_hold(folder: Path) -> None:
 
     harmed = altered(measured(), lambda one: one.get("name") == "transposed f16", other)
     file_campaign(folder, harmed, body_of(measured()))
+
+
+@fixture("CG310")
+def kv_limits_loosened(folder: Path) -> None:
+    """A dearer form, by a procedure of its own that allows a thousand times the cost."""
+    lines = [dict(line) for line in dearer().lines]
+    procedure = lines[0]["procedure"]
+    lines[0]["procedure"] = {**procedure, "limits": {**procedure["limits"], "total_ppm": 1_000_000_000}}
+    issue(Flown(lines=lines).data(), folder)
+
+
+def _promotes(k: str, v: str) -> Callable[[Path], dict[str, Any]]:
+    row = f"{{engine: fake, device: cpu-*, k: {k}, v: {v}, level: experimental}}"
+    return asks(f"levels: {{experimental: {{certificates: [kv]}}}}\npromotions: [{row}]\n")
+
+
+@fixture("CG702", about=_promotes("q4_0", "q4_0"))
+def promoted_pair_of_another_row(folder: Path) -> None:
+    """The matrix passed, and has f16/f16 alone."""
+    valid_kv(folder)
+
+
+@fixture("CG702", about=_promotes("f16", "f16"))
+def promoted_stop_of_its_row(folder: Path) -> None:
+    valid_kv_stop(folder)

@@ -12,12 +12,28 @@ from harness.gating.rule import Body, Problem, Problems
 
 Record = Mapping[str, Any]
 _SLOWER: Final = {"restore": "restore_slower", "import": "import_slower", "total": "total_dearer"}
+_MOST: Final = {
+    "size_ppm": 1_000_000,
+    "restore_ppm": 1_000_000,
+    "import_ppm": 2_000_000,
+    "total_ppm": 1_000_000,
+    "host_kib": 4096,
+    "noise_ppm": 100_000,
+    "spread_ppm": 250_000,
+}
+_LEAST: Final = {"pairs": 10, "implausible_ppm": 20_000}
+"""The loosest limits under which a matrix counts; a run may state narrower ones."""
 _STOPS: Final = ("larger", "restore_slower", "import_slower", "total_dearer", "more_memory")
 
 
 def in_body(body: Body) -> Problems:
     """Hold the cells against the product, each against its limits, and the decision against all of them."""
     asked, cells = body["procedure"], body["results"]
+    limits = asked["limits"]
+    for name in (*_MOST, *_LEAST):
+        if limits[name] > _MOST.get(name, limits[name]) or limits[name] < _LEAST.get(name, 0):
+            known = _MOST.get(name, _LEAST.get(name))
+            yield Problem(f"/body/procedure/limits/{name}", f"is {limits[name]}, looser than {known}")
     axes = (asked["models"], asked["prefixes"], asked["coded"], asked["coded"], asked["versions"])
     wanted = {f"k={k},v={v},model={m},prefix={p},codec=lcg{n}" for m, p, k, v, n in product(*axes)}
     named = [cell["name"] for cell in cells]

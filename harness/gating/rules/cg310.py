@@ -39,6 +39,7 @@ RULE = Rule(
         "kv_raised",
         "kv_cell_left_out",
         "kv_size_told_wrong",
+        "kv_limits_loosened",
         "fuzz_raised",
         "fuzz_control_not_found",
     ),

@@ -1,9 +1,13 @@
-"""CG702: what is offered has been shown."""
+"""CG702: what is offered has been shown.
+
+A matrix speaks of the pairs that it has rows of, and of no other; a campaign of the element types that it went through.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from harness.errors import ExitCode
 from harness.gating.known import CertificateFacts
@@ -50,35 +54,64 @@ def _bodies(facts: FolderFacts, row: Promotion, name: str) -> Iterator[tuple[Cer
         own = not one.record or (policy is not None and policy.foreign)
         if one.state == "current" and fits and own:
             body = facts.body(one.id)
-            if body.get("kind") != "qualification" or _own_cells(body, row) or _of_types(body, row):
+            if _speaks_of(body, row):
                 yield one, body
+
+
+def _speaks_of(body: Body, row: Promotion) -> bool:
+    """Whether a certificate has this pair: in a row of its own, in what its campaign went through, or as a whole."""
+    if any(_pair(one) for one in _rows(body)):
+        return bool(_own_rows(body, row))
+    kinds = body.get("procedure", {}).get("element_types")
+    return {row.k, row.v} <= set(kinds) if kinds is not None else _of_types(body, row)
 
 
 def _of_types(body: Body, row: Promotion) -> bool:
     """Whether the engine as a whole ran with these element types of K and V."""
-    identity = body["subject"]["identity"]
+    identity = body["subject"].get("identity", {})
     both = identity.get("kv_type", "")
     return (identity.get("k_type", both), identity.get("v_type", both)) == (row.k, row.v)
 
 
-def _own_cells(body: Body, row: Promotion) -> Sequence[Body]:
-    """Cells of a matrix of element types that are of this pair."""
-    found = []
+class _Row(NamedTuple):
+    """A cell of a scenario, of the matrix of element types, or a row of a foreign record."""
+
+    name: str
+    k: str
+    v: str
+    outcome: str
+
+
+def _rows(body: Body) -> Iterator[_Row]:
     for cell in body.get("cells", ()):
         coords = cell["coords"]
-        k, v = coords.get("k", coords.get("k_type")), coords.get("v", coords.get("v_type"))
-        if (k, v) == (row.k, row.v):
-            found.append(cell)
-    return found
+        k, v = coords.get("k", coords.get("k_type", "")), coords.get("v", coords.get("v_type", ""))
+        yield _Row(cell["id"], str(k), str(v), cell["outcome"])
+    for one in body.get("results", ()):
+        name = str(one.get("name", ""))
+        if "judged" in one:
+            k, _, v = name.partition("/")
+            yield _Row(name, k, v, str(one["judged"]))
+        elif "k" in one and "v" in one:
+            yield _Row(name, str(one["k"]), str(one["v"]), str(one["outcome"]))
+
+
+def _pair(one: _Row) -> bool:
+    return bool(one.k and one.v)
+
+
+def _own_rows(body: Body, row: Promotion) -> Sequence[_Row]:
+    """Rows of a matrix of element types that are of this pair."""
+    return [one for one in _rows(body) if (one.k, one.v) == (row.k, row.v)]
 
 
 def _trouble(body: Body, row: Promotion) -> str:
     """Why a certificate does not carry a row; of a matrix only the row's own cells count."""
-    own = _own_cells(body, row)
+    own = _own_rows(body, row)
     if own:
-        bad = next((cell for cell in own if cell["outcome"] not in ("pass", "excluded")), None)
-        passed = any(cell["outcome"] == "pass" for cell in own)
-        return f"{bad['id']} is {bad['outcome']}" if bad else "" if passed else "no cell of this pair passed"
+        bad = next((one for one in own if one.outcome not in ("pass", "excluded")), None)
+        passed = any(one.outcome == "pass" for one in own)
+        return f"{bad.name} is {bad.outcome}" if bad else "" if passed else "no cell of this pair passed"
     overall = body["decision"]["overall"]
     return "" if overall == "pass" else f"is {overall}"
 
@@ -94,6 +127,9 @@ RULE = Rule(
         "promoted_stop",
         "promoted_axis_not_evaluated",
         "promoted_contested",
+        "promoted_pair_of_another_row",
+        "promoted_stop_of_its_row",
+        "promoted_foreign_of_another_pair",
     ),
     passing="valid_policy",
     exit_code=ExitCode.FINDINGS,
