@@ -192,7 +192,7 @@ def scan(root: str | os.PathLike[str]) -> Folder:
 
 def _packed(root: str, found: Sequence[tuple[str, Kind, Form]]) -> Packs:
     """Open every pack; a file that also lies beside them counts as it lies there."""
-    from harness.wire.packs import opened
+    from harness.wire.packs import MAX_FILES, opened
 
     plain = {path for path, kind, _ in found if kind is Kind.EVIDENCE}
     places: dict[str, str] = {}
@@ -203,6 +203,9 @@ def _packed(root: str, found: Sequence[tuple[str, Kind, Form]]) -> Packs:
             members = opened(f"{root}/{pack}", pack).members
         except InvalidDocumentError as refused:
             faults.append((pack, refused.message))
+            continue
+        if len(places) + len(doubles) + len(members) > MAX_FILES:
+            faults.append((pack, f"is not read: the packs of the folder hold more than {MAX_FILES} files"))
             continue
         for path in members:
             if path in plain or path in places:

@@ -27,8 +27,13 @@ MAX_BYTES: Final = 9 * 1024 * 1024
 """Uncompressed: one evidence file of the largest size, and the list."""
 WANTED_BYTES: Final = 2 * 1024 * 1024
 """Of the files of one pack: larger ones hardly get smaller, and whoever wants one file unpacks all of its pack."""
+MAX_GROWTH: Final = 64
+"""Uncompressed bytes for each compressed one, above :data:`_FREE_BYTES`: evidence has 10 to 20, being full of digests."""
 MAX_MEMBERS: Final = 10_000
+MAX_FILES: Final = 20_000
+"""In all packs of a folder."""
 
+_FREE_BYTES: Final = 64 * 1024
 _DICTIONARY: Final = 2 * 1024 * 1024
 _DECODER_BYTES: Final = 16 * 1024 * 1024
 _OPEN: Final = 2
@@ -99,13 +104,14 @@ def _unpacked(packed: bytes, name: str) -> bytes:
 
     if len(packed) > MAX_PACKED_BYTES:
         raise InvalidDocumentError(f"found {len(packed)} bytes; allowed are {MAX_PACKED_BYTES}", where=name)
+    most = min(MAX_BYTES, _FREE_BYTES + MAX_GROWTH * len(packed))
     try:
         stream = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_DECODER_BYTES)
-        whole = stream.decompress(packed, max_length=MAX_BYTES + 1)
+        whole = stream.decompress(packed, max_length=most + 1)
     except lzma.LZMAError as error:
         raise InvalidDocumentError(f"is no xz stream that may be read ({error})", where=name) from None
-    if len(whole) > MAX_BYTES:
-        raise InvalidDocumentError(f"unpacks to more than {MAX_BYTES} bytes", where=name)
+    if len(whole) > most:
+        raise InvalidDocumentError(f"of {len(packed)} bytes unpacks to more than {most}", where=name)
     if not stream.eof or stream.unused_data:
         raise InvalidDocumentError("is cut off, or something follows its end", where=name)
     return whole

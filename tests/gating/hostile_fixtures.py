@@ -174,6 +174,8 @@ HOSTILE = {
     "450,000 keys": "many_keys",
     "a million empty lines of evidence": "many_lines",
     "evidence of a terabyte": "huge_evidence",
+    "600,000 files in 170 kB of packs": "packs_that_grow",
+    "9 MB in 1 kB": "pack_too_large",
     "byte order mark": "byte_order_mark",
     "UTF-16": "utf_16",
     "overlong UTF-8": "overlong_utf_8",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.certifying.packing import pack_folder
 from harness.wire import canonical, packs
-from tests.gating.fixtures import VALID, Change, fixture, valid_ledger
+from tests.gating.fixtures import VALID, Change, fixture, valid, valid_ledger
 
 
 def valid_packed(folder: Path) -> None:
@@ -108,3 +108,15 @@ def pack_and_another_pack(folder: Path) -> None:
     data = before.read_bytes()
     put(folder, inside(folder).replace(b'"cached":', b'"hached":', 1))
     before.write_bytes(data)
+
+
+@fixture("CG205")
+def packs_that_grow(folder: Path) -> None:
+    """Sixty packs of a kilobyte each that list six hundred thousand files."""
+    valid(folder)
+    (folder / packs.FOLDER).mkdir()
+    for number in range(60):
+        numbers = range(number * packs.MAX_MEMBERS, (number + 1) * packs.MAX_MEMBERS)
+        whole = listing([{"bytes": 0, "path": f"evidence/{one:064x}.jsonl"} for one in numbers])
+        path = folder / packs.FOLDER / (hashlib.sha256(whole).hexdigest() + packs.SUFFIX)
+        path.write_bytes(lzma.compress(whole, preset=1))

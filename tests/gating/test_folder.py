@@ -10,7 +10,8 @@ import pytest
 from harness.errors import InvalidDocumentError
 from harness.gating import folder as folders
 from harness.gating.folder import Entry, Form, Kind, classify, read, scan
-from harness.wire import certificate_doc, evidence_doc
+from harness.wire import certificate_doc, evidence_doc, packs
+from tests.gating.pack_fixtures import valid_packed
 
 SHA = "ab" * 32
 
@@ -116,3 +117,17 @@ def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
 def test_the_limits_are_those_of_the_writers() -> None:
     assert folders.MAX_DOCUMENT_BYTES == certificate_doc.MAX_BYTES
     assert folders.MAX_EVIDENCE_BYTES == evidence_doc.MAX_BYTES
+
+
+def test_packs_that_hold_too_many_files_together_are_not_read_and_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    valid_packed(tmp_path)
+    monkeypatch.setattr(packs, "MAX_FILES", 2)
+
+    found = scan(tmp_path)
+
+    assert [message for _, message in found.packs.faults] == [
+        "is not read: the packs of the folder hold more than 2 files"
+    ]
+    assert list(found.of(Kind.EVIDENCE)) == []

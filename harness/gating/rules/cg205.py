@@ -39,6 +39,7 @@ RULE = Rule(
         "pack_of_other_files",
         "pack_of_nothing",
         "pack_too_large",
+        "packs_that_grow",
         "pack_and_another_beside",
         "pack_and_another_pack",
     ),
