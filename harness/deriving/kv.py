@@ -9,7 +9,8 @@ Times of both come from the same rounds, warmed, in an order that rotates, from 
    (encode + write + read + import) lie within their limits, by the interval of the median of paired ratios that a sign
    test gives: wholly below a limit is within it, wholly above is a stop, anything else is inside the noise;
 3. processes that disagree by more than ``spread_ppm`` are unstable, a ratio below ``implausible_ppm`` is implausible,
-   times that are the same to the nanosecond in every round are constant (a clock that stands), and an exact arm that differs from itself shows the noise: each of them is inconclusive, however good it looks;
+   times that are the same in every round are constant (the clock stands), and an exact arm that differs from itself
+   shows the noise: each of them is inconclusive, however good it looks;
 4. transient memory of the host stays within its limit; memory that is planted must be seen.
 
 A smaller payload with a dearer total is a stop. Weights that come from a seed say nothing about quality: agreement is

@@ -22,10 +22,13 @@ MAX_BYTES: Final = 2 * 1024 * 1024
 _BEGIN: Final = re.compile(r"<!-- statecert:begin((?: [a-z]+=[A-Za-z0-9_./*-]{1,300}){0,4}) -->")
 _END: Final = "<!-- statecert:end -->"
 _CITATION: Final = re.compile(r"\[([^\[\]\n]{1,300})\]\(cert:([A-Za-z0-9_./-]{1,400})(?:#([^()\s]{0,300}))?\)")
-_MARKS: Final = re.compile(r"\s*$|\s{0,3}(?:```|~~~)|#{1,6}\s|\s*<!-- statecert:")
+_LEFT: Final = re.compile(r"\bcert:")
+"""What is left of a citation in a form that is not read."""
+_MARKS: Final = re.compile(r"\s*$|\s{0,3}#{1,6}\s|\s*<!-- statecert:")
 _ITEMS: Final = frozenset("|-*+")
-_HEADING: Final = re.compile(r"(#{1,6})\s+(\S.*)")
-_FENCE: Final = re.compile(r"\s{0,3}(```|~~~)")
+_HEADING: Final = re.compile(r"\s{0,3}(#{1,6})\s+(\S.*)")
+_FENCE: Final = re.compile(r" {0,3}(?:(`{3,})[^`]*|(~{3,}).*)")
+"""As forges take it: what opens one may say a language, what closes it is as long at least, and stands alone."""
 _END_OF_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[*_A-Z0-9])")
 _CODE: Final = re.compile(r"`[^`\n]{0,300}`")
 _NUMBER: Final = re.compile(
@@ -87,6 +90,19 @@ _MEASURED: Final = re.compile(
 )
 _PASS: Final = re.compile(r"\b(?:pass(?:es|ed)?|qualif(?:y|ies|ied)|certified|verified|ok)\b", re.I)
 _STOP: Final = re.compile(r"\b(?:fail(?:s|ed)?|stop(?:s|ped)?)\b", re.I)
+_OTHERS: Final = re.compile(r"\b(?:published|recorded|foreign|imported|reported)\b", re.I)
+_NEGATED: Final = re.compile(r"\b(?:not|never|no|none|nothing|without|non|neither|nor|un[- ]?\w{0,20})\b|n't\b", re.I)
+_OTHER_VERDICTS: Final = (
+    ("error", re.compile(r"\berrors?\b", re.I)),
+    ("inconclusive", re.compile(r"\binconclusive\b", re.I)),
+    ("not_run", re.compile(r"\bnot[ _]run\b", re.I)),
+    ("not_supported", re.compile(r"\bnot[ _]supported\b", re.I)),
+    ("not_evaluated", re.compile(r"\bnot[ _]evaluated\b", re.I)),
+    ("excluded", re.compile(r"\bexcluded\b", re.I)),
+    ("mixed", re.compile(r"\bmixed\b", re.I)),
+)
+VERDICTS: Final = frozenset({"pass", "fail", "stop", *(word for word, _ in _OTHER_VERDICTS)})
+"""Words of decisions and outcomes."""
 _HISTORICAL: Final = re.compile(r"\bhistorical\b", re.I)
 _STRICT: Final = re.compile(r"\b(?:qualification|certification|claims?)\b", re.I)
 
@@ -103,6 +119,8 @@ class Citation(NamedTuple):
     """What of it; empty: its decision."""
     historical: bool
     """Whether its sentence says so."""
+    of_others: bool = False
+    """Whether its sentence says that others published it."""
 
 
 class Block(NamedTuple):
@@ -123,6 +141,9 @@ class Sentence(NamedTuple):
     cited: bool
     strict: bool
     """Whether it stands under a heading about qualification."""
+    whole: str = ""
+    """With the words of its citations."""
+    citations: Sequence[Citation] = ()
 
 
 class Prose(NamedTuple):
@@ -156,11 +177,15 @@ def read_prose(path: str, data: bytes) -> Prose:
         for offset, whole in _sentences(paragraph):
             sentence = _CODE.sub(lambda code: " " if "](cert:" in code[0] else code[0], whole)
             found = list(_CITATION.finditer(sentence))
-            historical = _HISTORICAL.search(sentence) is not None
+            said = (_HISTORICAL.search(sentence) is not None, _OTHERS.search(sentence) is not None)
             number = line + offset
-            citations += [Citation(number, one[1], one[2], one[3] or "", historical) for one in found]
+            own = [Citation(number, one[1], one[2], one[3] or "", *said) for one in found]
+            citations += own
             bare = _CODE.sub(" ", _CITATION.sub(" ", sentence))
-            sentences.append(Sentence(number, bare, bool(found), strict))
+            full = _CODE.sub(" ", _CITATION.sub(r"\1", sentence))
+            sentences.append(Sentence(number, bare, bool(found), strict, full, own))
+            if _LEFT.search(bare):
+                reader.faults.append((number, "cites in a form that is not read; a citation is [words](cert:...)"))
     if len(data) > MAX_BYTES:
         reader.faults.append((1, f"has {len(data)} bytes; read are the first {MAX_BYTES}"))
     return Prose(path, reader.blocks, citations, sentences, reader.faults)
@@ -180,21 +205,21 @@ class _Reader:
         self._first = 1
 
     def paragraphs(self, text: str) -> Iterator[tuple[int, str, bool]]:
-        """Yield first line, text and strictness of what is neither code, heading nor block."""
+        """Yield first line, text and strictness of what is neither code nor block; a heading is one by itself."""
         for number, raw in enumerate([*text.split("\n"), ""], start=1):
             line = raw.removesuffix("\r")
             if self._block is not None:
                 self._in_block(line)
                 continue
-            plain = not self._fence and _MARKS.match(line) is None
+            plain = not self._fence and _FENCE.fullmatch(line) is None and _MARKS.match(line) is None
             if self._lines and (not plain or line.lstrip()[:1] in _ITEMS):
                 yield self._first, "\n".join(self._lines), self._strict
                 self._lines = []
             if plain:
                 self._first = self._first if self._lines else number
                 self._lines.append(line)
-            else:
-                self._mark(line, number)
+            elif heading := self._mark(line, number):
+                yield number, heading, self._strict
         if self._block is not None:
             self.faults.append((self._block[0], "begins a block that does not end"))
 
@@ -205,21 +230,29 @@ class _Reader:
         self.blocks.append(Block(*self._block, "".join(f"{one}\n" for one in self._held)))
         self._block, self._held = None, []
 
-    def _mark(self, line: str, number: int) -> None:
-        """Take a line that is no text: a fence, something inside one, a heading, an end or a beginning of a block."""
-        fence, heading, begin = _FENCE.match(line), _HEADING.match(line), _BEGIN.fullmatch(line.strip())
-        if fence:
-            self._fence = "" if self._fence == fence[1] else self._fence or fence[1]
-        elif self._fence:
-            return
+    def _mark(self, line: str, number: int) -> str:
+        """Take a line that is no text: a fence, something inside one, a heading, an end or a beginning of a block.
+
+        Returns:
+            What a heading says; empty: it is none.
+        """
+        fence, heading, begin = _FENCE.fullmatch(line), _HEADING.match(line), _BEGIN.fullmatch(line.strip())
+        if self._fence:
+            closes = line.strip()
+            if fence and set(closes) == set(self._fence) and len(closes) >= len(self._fence):
+                self._fence = ""
+        elif fence:
+            self._fence = fence[1] or fence[2]
         elif begin:
             self._block = (number, dict(one.split("=", 1) for one in begin[1].split()))
         elif heading:
             self._strict = _STRICT.search(heading[2]) is not None
+            return heading[2]
         elif line.strip() == _END:
             self.faults.append((number, "ends a block that does not begin"))
         elif line.strip():
             self.faults.append((number, "begins a block in a form that is not known"))
+        return ""
 
 
 def _sentences(paragraph: str) -> Iterator[tuple[int, str]]:
@@ -268,10 +301,25 @@ def claims_something(sentence: Sentence) -> bool:
     """Tell whether a sentence says how a pair of types, or a kind of device, fared."""
     text = sentence.text
     about = PAIR.search(text) is not None or DEVICE.search(text) is not None
-    return about and (_VERDICT.search(text) is not None or _MEASURED.search(text) is not None)
+    return about and tells(text)
+
+
+def tells(text: str) -> bool:
+    """Tell whether a text holds a verdict or something measured."""
+    return _VERDICT.search(text) is not None or _MEASURED.search(text) is not None
 
 
 def verdict_of(text: str) -> str:
     """Return ``pass`` or ``stop`` where a text says one of them; empty: neither, or both."""
     passes, stops = _PASS.search(text) is not None, _STOP.search(text) is not None
     return "pass" if passes and not stops else "stop" if stops and not passes else ""
+
+
+def verdicts_of(text: str) -> frozenset[str]:
+    """Return every verdict that a text says; a stop and a fail are one. What it says with a *not* is ``negated``."""
+    found = set()
+    for word, pattern in _OTHER_VERDICTS:
+        text, count = pattern.subn(" ", text)
+        found |= {word} if count else set()
+    found |= {word for word, pattern in (("pass", _PASS), ("stop", _STOP)) if pattern.search(text)}
+    return frozenset(found | ({"negated"} if _NEGATED.search(text) else set()))

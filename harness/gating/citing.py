@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 
-from harness.deriving.prose import Citation, Prose, Said, counted, numbers, verdict_of
+from harness.deriving.prose import VERDICTS, Citation, Prose, Said, counted, numbers, verdicts_of
 from harness.gating.known import CertificateFacts
 from harness.gating.prose import cited, meant, run_rows
 from harness.gating.rule import Body, FolderFacts, Problem, Problems
 
 _KINDS = ("ns", "bytes", "ppm")
+_NAMES = re.compile(r"(?<![A-Za-z0-9_])[A-Za-z_][A-Za-z0-9_.-]{0,80}")
+"""Names may hold digits, which are no numbers of a text: ``A01``, ``q8_0``."""
 
 
 def values(facts: FolderFacts, prose: Prose) -> Problems:
@@ -32,26 +35,36 @@ def _fault(citation: Citation, body: Body) -> str:
     for pointer, value in zip(pointers, values, strict=True):
         if value is None or isinstance(value, (dict, list, tuple)):
             return f"cites {pointer or 'overall'}, which is no value there"
+    if body["kind"] == "foreign" and not citation.of_others:
+        return "cites a record that others published, and does not say so"
     texts = [value for value in values if isinstance(value, str)]
-    if texts:
-        return next((fault for text in texts if (fault := _word(citation, text))), "")
-    held = [value for value in values if isinstance(value, int)]
-    return _numbers(citation, pointers, held)
+    if fault := next((fault for text in texts if (fault := _word(citation, text))), ""):
+        return fault
+    held = [(at, value) for at, value in zip(pointers, values, strict=True) if isinstance(value, int)]
+    return _numbers(_without(citation.text, texts) if texts else citation.text, held)
 
 
 def _word(citation: Citation, held: str) -> str:
-    """Compare a word: the text has it, or one that means it."""
-    said = verdict_of(citation.text)
-    if held.lower() in citation.text.lower() or said == held:
-        return ""
-    return f"says {citation.text!r}; the certificate says {held}"
+    """Compare a word: of a decision the text says this one and no other, and not its opposite; else it has the word."""
+    if held in VERDICTS:
+        right = verdicts_of(citation.text) == {"stop" if held == "fail" else held}
+    else:
+        right = bool(held) and re.search(rf"(?<!\w){re.escape(held)}(?!\w)", citation.text, re.I) is not None
+    return "" if right else f"says {citation.text!r}; the certificate says {held}"
 
 
-def _numbers(citation: Citation, pointers: Sequence[str], held: Sequence[int]) -> str:
-    said = numbers(citation.text) if counted(citation.text) is None or len(held) > 1 else numbers(citation.text)[:1]
+def _without(text: str, words: Sequence[str]) -> str:
+    """Return a text without the words that it cites, and without names."""
+    for word in words:
+        text = re.sub(re.escape(word), " ", text, flags=re.I)
+    return _NAMES.sub(" ", text)
+
+
+def _numbers(text: str, held: Sequence[tuple[str, int]]) -> str:
+    said = numbers(text)
     if len(said) != len(held):
         return f"says {len(said)} numbers and cites {len(held)}"
-    for one, pointer, value in zip(said, pointers, held, strict=True):
+    for one, (pointer, value) in zip(said, held, strict=True):
         if not _fits(one, pointer, value):
             return f"says {one.shown}; the certificate has {value} at {pointer}"
     return ""

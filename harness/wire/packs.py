@@ -28,7 +28,7 @@ MAX_BYTES: Final = 9 * 1024 * 1024
 WANTED_BYTES: Final = 2 * 1024 * 1024
 """Of the files of one pack: larger ones hardly get smaller, and whoever wants one file unpacks all of its pack."""
 MAX_GROWTH: Final = 64
-"""Uncompressed bytes for each compressed one, above :data:`_FREE_BYTES`: evidence has 10 to 20, being full of digests."""
+"""Uncompressed bytes for each compressed one, above :data:`_FREE_BYTES`: evidence, full of digests, has 20 at most."""
 MAX_MEMBERS: Final = 10_000
 MAX_FILES: Final = 20_000
 """In all packs of a folder."""

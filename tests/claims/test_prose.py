@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.deriving.prose import claims_something, counted, numbers, read_prose, verdict_of
+from harness.deriving.prose import claims_something, counted, numbers, read_prose, verdict_of, verdicts_of
 
 
-def read(text: str) -> list[tuple[int, str, str, str, bool]]:
+def read(text: str) -> list[tuple[int, str, str, str, bool, bool]]:
     return [tuple(one) for one in read_prose("a.md", text.encode()).citations]  # type: ignore[misc]
 
 
@@ -20,8 +20,8 @@ def test_citations_come_with_line_words_target_pointer_and_whether_they_are_hist
     text = "One.\n\nTwo [a](cert:0123456789ab#/x/1) and\nthree. Historical: [b](cert:A01/t-t/cpu).\n"
 
     assert read(text) == [
-        (3, "a", "0123456789ab", "/x/1", False),
-        (4, "b", "A01/t-t/cpu", "", True),
+        (3, "a", "0123456789ab", "/x/1", False, False),
+        (4, "b", "A01/t-t/cpu", "", True, False),
     ]
 
 
@@ -36,6 +36,35 @@ def test_citations_come_with_line_words_target_pointer_and_whether_they_are_hist
 )
 def test_code_and_other_links_are_no_citations(text: str) -> None:
     assert read(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "## It [a](cert:0123456789ab)\n",
+        "````\n```\n````\nIt [a](cert:0123456789ab)\n",
+        "```\n``` python\n```\nIt [a](cert:0123456789ab)\n",
+        "``` x ``` and\n\n[a](cert:0123456789ab)\n",
+    ],
+)
+def test_what_a_forge_shows_as_text_is_read(text: str) -> None:
+    assert [one[1] for one in read(text)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("passed", {"pass"}),
+        ("passed without a stop", {"pass", "stop", "negated"}),
+        ("did not pass", {"pass", "negated"}),
+        ("failed", {"stop"}),
+        ("was not run", {"not_run"}),
+        ("passes with no error", {"pass", "error", "negated"}),
+        ("ran", set()),
+    ],
+)
+def test_every_verdict_of_a_text_is_told_and_that_it_is_negated(text: str, said: set[str]) -> None:
+    assert verdicts_of(text) == said
 
 
 def test_a_block_is_what_lies_between_its_lines() -> None:
@@ -54,6 +83,10 @@ def test_a_block_is_what_lies_between_its_lines() -> None:
         ("<!-- statecert:begin view=matrix claim=a/b/c -->\n", "does not end"),
         ("<!-- statecert:end -->\n", "does not begin"),
         ("<!-- statecert:begin view=matrix claim=`x` -->\n", "form that is not known"),
+        ("It [passed][x].\n\n[x]: cert:0123456789ab\n", "form that is not read"),
+        ('It <a href="cert:0123456789ab">passed</a>.\n', "form that is not read"),
+        ("It [[passed]](cert:0123456789ab).\n", "form that is not read"),
+        ("It [ran. Passed](cert:0123456789ab).\n", "form that is not read"),
     ],
 )
 def test_half_a_block_is_a_fault(text: str, said: str) -> None:

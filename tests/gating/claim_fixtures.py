@@ -12,7 +12,8 @@ from harness.certifying.ledger import regenerate, write_event
 from harness.certifying.store import read_store
 from harness.deriving.prose import read_prose
 from harness.model.values import ReasonCode
-from tests.gating.fixtures import ASKED, KEY, VALID, a_failing_run, a_run, fixture, valid
+from tests.gating.fixtures import ASKED, KEY, VALID, a_failing_run, a_run, fixture, valid, valid_stop
+from tests.gating.foreign_fixtures import KEY as KEY_OF_OTHERS
 from tests.gating.foreign_fixtures import valid_foreign
 from tests.gating.fresh_fixtures import another_tree, valid_fresh
 
@@ -96,6 +97,19 @@ claims("CG802", cites("It took [17 ms](cert:*#/run/elapsed_ns).\n"), valid, "cit
 claims("CG802", cites("It [stopped](cert:*).\n"), valid, "cites_another_word")
 claims("CG802", cites("It was [quick](cert:*#/run/speed).\n"), valid, "cites_no_value")
 claims("CG802", cites("It took [0 bytes](cert:*#/run/elapsed_ns).\n"), valid, "cites_another_unit")
+claims("CG802", cites("It [passed without a stop](cert:*).\n"), valid_stop, "cites_a_stop_as_a_pass")
+claims("CG802", cites("It [did not pass](cert:*).\n"), valid, "cites_the_opposite")
+claims("CG802", cites("It [passed in 1 ns](cert:*#overall&/run/elapsed_ns).\n"), valid, "cites_a_number_beside_a_word")
+claims("CG802", cites("It [passed 500 of 500 cells](cert:*).\n"), valid, "counts_beside_a_word")
+claims("CG802", cites("It [1 of 9](cert:*#/totals/planned).\n"), valid, "cites_one_number_of_two")
+claims("CG802", cites("# It [stopped](cert:*)\n"), valid, "cites_in_a_heading")
+claims("CG802", cites("````\n```\n````\nIt [stopped](cert:*).\n"), valid, "cites_after_a_fence")
+claims(
+    "CG802", says(lambda folder: f"It is an [error](cert:{KEY_OF_OTHERS}).\n"), valid_foreign, "cites_others_as_its_own"
+)
+claims("CG801", cites("It [stopped][x].\n\n[x]: cert:*\n"), valid, "cites_in_another_form")
+claims("CG804", cites("## Claims\n\nOn an H100 it [passed](cert:*).\n"), valid, "cites_another_device")
+claims("CG804", cites("## Claims\n\nWith q4_0/q4_0 it [passed](cert:*).\n"), valid, "cites_another_pair")
 claims("CG803", cites("[2 of 2 cells](cert:*#cells) passed.\n"), valid, "counts_too_many")
 claims("CG803", cites("[All seven rows](cert:*#cells) pass.\n"), valid, "all_of_too_few")
 claims("CG803", cites("[Every cell](cert:*#cells) passed.\n"), valid, "counts_nothing")
