@@ -24,6 +24,8 @@ _REASONS: Final[Mapping[str, str]] = {
     "one_process": "All pairs ran in one process, so that its own state could be what was measured.",
     "order_unbalanced": "One side ran first more often than the other.",
     "reference_moved": "The reference itself took another time in the second half of the pairs.",
+    "pair_in_two_processes": "The two turns of a pair did not run in the same process, or nobody knows in which.",
+    "constant_times": "All turns took the same time: the clock stands.",
     "implausible_gain": "The gain is too large to be believed.",
     "interval_too_wide": "The interval of the median difference holds the limit.",
     "slower": "The whole interval of the median difference lies above 0.",

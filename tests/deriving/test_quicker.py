@@ -14,7 +14,7 @@ from harness.errors import InvalidScenarioError
 from harness.model.evidence import Turn
 from harness.model.values import Outcome
 from tests.fakes.evidence import Recorded, recorded
-from tests.fakes.timed import TIMED, timed, timed_scenario
+from tests.fakes.timed import COLD, TIMED, timed, timed_scenario, with_times
 
 Change = Callable[[Recorded], Recorded]
 
@@ -81,6 +81,19 @@ def test_one_process_is_no_ground() -> None:
     result = timed(process=lambda _: 1).result("quick")
 
     assert (result.outcome, result.reason) == (Outcome.INCONCLUSIVE, "one_process")
+
+
+@pytest.mark.parametrize("process", [2, 0])
+def test_a_pair_in_two_processes_is_no_pair(process: int) -> None:
+    result = timed().with_turn("timed", "w2", process=process).result("quick")
+
+    assert (result.outcome, result.reason) == (Outcome.INCONCLUSIVE, "pair_in_two_processes")
+
+
+def test_times_that_are_all_the_same_are_no_times() -> None:
+    result = with_times(timed(), 990_000, *COLD).result("quick")
+
+    assert (result.outcome, result.reason) == (Outcome.INCONCLUSIVE, "constant_times")
 
 
 def test_a_turn_that_is_not_there_is_no_pass() -> None:

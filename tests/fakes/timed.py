@@ -112,3 +112,4 @@ def with_times(found: Recorded, took: int, *labels: str, begin_ns: int = 10_000)
 
 
 WARM = ("w1", "w2", "w3", "w4", "w5", "w6")
+COLD = ("c1", "c2", "c3", "c4", "c5", "c6")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.certifying.issue import issue
 from tests.fakes.evidence import Recorded
-from tests.fakes.timed import WARM, timed, with_times
+from tests.fakes.timed import COLD, WARM, timed, with_times
 from tests.foreign import published
 from tests.foreign.support import imported
 from tests.gating.campaign_fixtures import campaign_body
@@ -32,6 +32,16 @@ def under_it(folder: Path, run: Recorded) -> None:
 @fixture("CG401", "CG301")
 def verdict_of_one_process(folder: Path) -> None:
     under_it(folder, timed(process=lambda _: 1))
+
+
+@fixture("CG401", "CG301")
+def verdict_of_pairs_in_two_processes(folder: Path) -> None:
+    under_it(folder, timed().with_turn("timed", "w2", process=2))
+
+
+@fixture("CG406", "CG301")
+def constant_passes(folder: Path) -> None:
+    under_it(folder, with_times(timed(), 990_000, *COLD))
 
 
 @fixture("CG401", "CG301", "CG402")

@@ -6,8 +6,8 @@ exact binomial tails (six pairs: least to greatest, 96.9 %; ten: second to ninth
 random number: whoever has the evidence gets the same integers.
 
 ``pass`` and ``fail`` need the whole interval on one side. What makes the samples unfit is never a verdict: too few
-pairs, one process, one side always first, a reference that moved while the run went on, a gain that nothing explains
-(``inconclusive``), a machine that did other work as well (``error``).
+pairs, one process, a pair in two, times without any variation, one side always first, a reference that moved while the
+run went on, a gain that nothing explains (``inconclusive``), a machine that did other work as well (``error``).
 """
 
 from __future__ import annotations
@@ -46,6 +46,10 @@ class Paired:
     """Lower medians."""
     moved_ppm: int
     """By how much the lower medians of the reference's two halves differ, of the smaller."""
+    apart: bool = False
+    """Whether the two turns of a pair ran in two processes, or in one that nobody wrote down."""
+    constant: bool = False
+    """Whether every turn of either side took the same to the nanosecond: no clock is that even."""
 
     def detail(self) -> dict[str, str | int]:
         """Return the fields as a check shows them."""
@@ -103,6 +107,8 @@ def paired(turns: Sequence[tuple[Turn, Turn]], steps: Sequence[str]) -> Paired:
         reference_ns=_median(references),
         candidate_ns=_median([_took(one) for one, _ in turns]),
         moved_ppm=(medians[1] - medians[0]) * _PPM // max(medians[0], 1),
+        apart=any(one.process != other.process or not one.process for one, other in turns),
+        constant=len(turns) > 1 and all(len({_took(pair[side]) for pair in turns}) == 1 for side in (0, 1)),
     )
 
 
@@ -134,6 +140,8 @@ def _doubt(spec: CheckSpec, found: Paired) -> str:
     doubts = (
         (found.pairs < LEAST_PAIRS, "few_pairs"),
         (found.processes < LEAST_PROCESSES, "one_process"),
+        (found.apart, "pair_in_two_processes"),
+        (found.constant, "constant_times"),
         (abs(2 * found.reference_first - found.pairs) > 1, "order_unbalanced"),
         (found.moved_ppm > spec.steady_ppm, "reference_moved"),
         (found.reference_ns > spec.gain_at_most * max(found.candidate_ns, 1), "implausible_gain"),

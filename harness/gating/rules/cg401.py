@@ -19,6 +19,8 @@ def check(subject: Subject) -> Problems:
             yield Problem(one.at, f"rests on {len(one.pairs)} pairs; wanted are {timed.LEAST_PAIRS}, and all planned")
         if len(processes) < timed.LEAST_PROCESSES:
             yield Problem(one.at, f"rests on {len(processes)} process; wanted are {timed.LEAST_PROCESSES}")
+        if any(turn.process != other.process or not turn.process for turn, other in one.pairs):
+            yield Problem(one.at, "rests on a pair whose turns did not run in the same process")
         places = sorted(one.steps.index(ref.label) for pair in one.spec.pairs for ref in pair)
         ran = [{one.steps[place] for place in places[first : first + 2]} for first in range(0, len(places), 2)]
         if ran != [{ref.label for ref in pair} for pair in one.spec.pairs]:
@@ -33,6 +35,7 @@ RULE = Rule(
     failing=(
         "verdict_without_pairs",
         "verdict_of_one_process",
+        "verdict_of_pairs_in_two_processes",
     ),
     passing="valid_timed",
     exit_code=ExitCode.FINDINGS,

@@ -7,10 +7,12 @@ from harness.gating.rule import Problem, Problems, Rule, Subject
 
 
 def check(subject: Subject) -> Problems:
-    """A gain beyond what the scenario believes is inconclusive, not a pass."""
+    """A gain beyond what the scenario believes is inconclusive, not a pass; so are times without any variation."""
     from harness.gating import timed
 
     for one in timed.verdicts(subject):
+        if len(one.pairs) > 1 and len({*one.references}) == len({*one.candidates}) == 1:
+            yield Problem(one.at, "rests on times that are all the same; no clock is that even")
         if not one.pairs or one.check["outcome"] != "pass":
             continue
         cold, warm = timed.middle(one.references), timed.middle(one.candidates)
@@ -24,7 +26,7 @@ RULE = Rule(
     text="A gain in time beyond what the scenario believes is inconclusive.",
     pain="A turn that did nothing is the quickest of all; a decode that a codec cannot touch gets 74 % quicker.",
     hint="find out what was measured; a higher `gain_at_most` needs a reason in the scenario",
-    failing=("too_quick_passes",),
+    failing=("too_quick_passes", "constant_passes"),
     passing="valid_timed",
     exit_code=ExitCode.FINDINGS,
     certificate=check,
