@@ -18,7 +18,7 @@ from pathlib import Path
 
 import orjson
 
-from benchmarks.runner import Goal, Group, main
+from benchmarks.runner import Goal, Group, main, with_byte_code
 from harness.certifying.ledger import regenerate
 from harness.certifying.store import certificate_path, evidence_path
 from harness.deriving.ids import certificate_id
@@ -92,17 +92,14 @@ def bare_python() -> str:
 def process(python: str, code: str, *arguments: str) -> int:
     """Run a Python process, with byte code at hand as an installation has it, and return its exit status."""
     command = [python, "-P", "-c", code, *arguments]
-    return subprocess.run(command, capture_output=True, check=True, env=with_byte_code()).returncode
+    return subprocess.run(
+        command, capture_output=True, check=True, env=with_byte_code(PYTHONPATH=libraries())
+    ).returncode
 
 
-@cache
-def with_byte_code() -> Mapping[str, str]:
-    """The environment in which modules are compiled once, in a folder that goes when this process ends."""
-    folder = tempfile.mkdtemp(prefix="bench-gate-code-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    libraries = [str(Path(__file__).resolve().parents[1]), sysconfig.get_path("purelib")]
-    return {**kept, "PYTHONPYCACHEPREFIX": folder, "PYTHONPATH": os.pathsep.join(libraries)}
+def libraries() -> str:
+    """Where a bare interpreter finds this package and those that it needs."""
+    return os.pathsep.join([str(Path(__file__).resolve().parents[1]), sysconfig.get_path("purelib")])
 
 
 def many_group(count: int) -> Group:
@@ -135,7 +132,7 @@ def memory_line(small: int, large: int) -> str:
     peaks = []
     for count in (small, large):
         command = [sys.executable, "-c", PEAK, str(folder_of(count))]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=with_byte_code())
         code, peak = done.stdout.split()
         if code != "0":
             raise AssertionError(f"the gate ended in {code}")

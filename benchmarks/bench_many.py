@@ -23,7 +23,7 @@ import rfc8785
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from benchmarks.runner import Goal, Group, main
+from benchmarks.runner import Goal, Group, main, with_byte_code
 from harness.certifying.regenerating import regenerate_all
 from harness.certifying.store import certificate_path
 from harness.deriving.ids import certificate_id
@@ -148,7 +148,9 @@ def memory_line(small: int, large: int) -> str:
     peaks = []
     for count in (small, large):
         command = [sys.executable, "-c", PEAK, str(folder_of(count)), *OF_EVIDENCE]
-        code, peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        code, peak = subprocess.run(
+            command, capture_output=True, text=True, check=True, env=with_byte_code()
+        ).stdout.split()
         if code != "0":
             raise AssertionError(f"the gate ended in {code}")
         peaks.append(int(peak))

@@ -32,6 +32,7 @@ from benchmarks.runner import (
     machine_facts,
     print_group,
     run_group,
+    with_byte_code,
 )
 from harness.engines.host import EngineHost
 from harness.model.target import Target
@@ -153,7 +154,7 @@ def default_suite(*, quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="bench-street-") as folder:
         used = children_seconds()
         began = time.perf_counter()
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, env=with_byte_code())
         wall = time.perf_counter() - began
         used = children_seconds() - used
     cells = next((line.strip() for line in done.stdout.splitlines() if line.strip().endswith(" cells")), "no cells")
@@ -184,8 +185,8 @@ def start_group() -> Group:
 
 
 def process(*command: str) -> int:
-    """Run a process and return its exit status."""
-    return subprocess.run(command, capture_output=True, check=True).returncode
+    """Run a process, with byte code at hand as an installation has it, and return its exit status."""
+    return subprocess.run(command, capture_output=True, check=True, env=with_byte_code()).returncode
 
 
 def captures(*, quick: bool, repeats: int) -> list[Figure]:

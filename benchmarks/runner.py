@@ -13,14 +13,18 @@ a few times, and the attempt that was disturbed least counts; a goal that it mis
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import os
 import platform
+import shutil
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -212,6 +216,22 @@ def machine_facts() -> dict[str, object]:
         "processors": len(os.sched_getaffinity(0)),
         "thread_variables": {name: os.environ.get(name, "") for name in variables},
     }
+
+
+@cache
+def with_byte_code(**more: str) -> Mapping[str, str]:
+    """The environment for commands that are timed: modules are compiled once, as an installation has them.
+
+    Their byte code lies in a folder that goes when this process ends, wherever the caller's environment would have
+    it, or not have it; the warm-up round fills it.
+
+    Args:
+        more: Variables that are set besides.
+    """
+    folder = tempfile.mkdtemp(prefix="bench-code-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": folder, **more}
 
 
 def load() -> list[float]:

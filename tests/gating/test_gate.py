@@ -14,8 +14,9 @@ from harness.gating.gate import gate
 from harness.gating.rule import Problem, Problems, Rule
 from harness.gating.rules import RULES
 from harness.model.certificate import GateReport
+from tests.fakes.evidence import recorded
 from tests.gating.all_fixtures import FIXTURES
-from tests.gating.fixtures import KEY, certificates, only, valid, valid_ledger, valid_stop
+from tests.gating.fixtures import KEY, certificates, only, the_scenario, valid, valid_ledger, valid_stop
 
 ANY = RULES[0]
 
@@ -196,3 +197,8 @@ def test_a_folder_that_is_a_file_is_a_usage_error(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError):
         gate([tmp_path / KEY / "README.md"])
+
+
+def test_no_two_made_up_runs_share_their_observations() -> None:
+    first, *others = (recorded(the_scenario(), run=run) for run in (1, 2, 1001, 2001))
+    assert all(other.observations != first.observations for other in others)
