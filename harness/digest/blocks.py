@@ -195,10 +195,28 @@ def _count(extent: Extent, mask: Bytes, start: int, layout: Layout) -> None:
     extent.last_row = int(rows[-1])
 
 
+def copy_bytes(target: int, source: int, size: int) -> None:
+    """Copy bytes from one place in memory to another that does not overlap it; other threads go on meanwhile."""
+    if size:
+        _memcpy()(target, source, size)
+
+
+@cache
+def _memcpy() -> Callable[[int, int, int], object]:
+    function = _library().memcpy
+    function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+    function.restype = ctypes.c_void_p
+    copy: Callable[[int, int, int], object] = function
+    return copy
+
+
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL("msvcrt" if sys.platform == "win32" else None)
+
+
 @cache
 def _memcmp() -> Callable[[int, int, int], int]:
-    library = ctypes.CDLL("msvcrt" if sys.platform == "win32" else None)
-    function = library.memcmp
+    function = _library().memcmp
     function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
     function.restype = ctypes.c_int
     compare: Callable[[int, int, int], int] = function

@@ -151,45 +151,75 @@ class Found:
         return self.stream.size if self.stream is not None else self.base.length
 
 
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """How much of a buffer was seen before; what is left has to be hashed."""
+
+    name: str
+    """Of the part."""
+    view: memoryview
+    """All valid bytes."""
+    mark: Mark
+    """The last known hash of it; its bytes up to there equal those of ``parent``."""
+    parent: Stream | None
+    """The stream that it shares most with."""
+    equal: int
+    """Bytes that equal those of ``parent``: up to a mark, or all of the buffer."""
+
+    @property
+    def left(self) -> int:
+        """Bytes that have to be hashed."""
+        return self.view.nbytes - self.mark.length
+
+
 class RowMemory:
     """The streams of one cell, by part name."""
 
     def __init__(self) -> None:
         self._streams: dict[str, list[Stream]] = {}
 
-    def look(self, name: str, view: memoryview, copied: Copied | None = None) -> Found:
-        """Return what is known of a buffer, its hash included.
+    def seek(self, name: str, view: memoryview) -> Sought:
+        """Compare a buffer with what was seen of its part before.
 
         Args:
             name: Of the part.
             view: All valid bytes of it.
-            copied: Copies bytes that are to be kept and are new; None: none are to be kept.
-
-        Raises:
-            ProtocolError: The buffer changed while it was copied and hashed.
         """
-        base, parent = START, None
+        best = Sought(name, view, START, None, 0)
         place, size = address_of(view), view.nbytes
         known = self._streams.get(name, [])
         likely = known if len(known) <= 1 else sorted(known, key=lambda stream: not stream.ends_like(view))
         for stream in likely:
             length, mark = stream.match(place, size)
-            if length == view.nbytes:
-                return Found(_known(stream, mark, view.nbytes), stream, mark, stream)
-            if length == stream.size:
-                full, piece = _continued(name, mark, view, copied)
-                return Found(full, stream, mark, stream, piece)
-            if mark > base:
-                base, parent = mark, stream
-        full, piece = _continued(name, base, view, copied)
-        return Found(full, None, base, parent, piece)
+            if length in {size, stream.size}:
+                return Sought(name, view, mark, stream, length)
+            if mark > best.mark:
+                best = Sought(name, view, mark, stream, length)
+        return best
+
+    def finish(self, sought: Sought, copied: Copied | None = None) -> Found:
+        """Return what is known of a buffer, its hash included.
+
+        Args:
+            sought: What :meth:`seek` has told of it.
+            copied: Copies bytes that are to be kept and are new; None: none are to be kept.
+
+        Raises:
+            ProtocolError: The buffer changed while it was copied and hashed.
+        """
+        view, mark, parent = sought.view, sought.mark, sought.parent
+        if parent is not None and sought.equal == view.nbytes:
+            return Found(_known(parent, mark, view.nbytes), parent, mark, parent)
+        full, piece = _continued(sought.name, mark, view, copied)
+        goes_on = parent is not None and sought.equal == parent.size
+        return Found(full, parent if goes_on else None, mark, parent, piece)
 
     def keep(self, name: str, found: Found) -> Stream:
         """Give the bytes of a buffer that are new a stream, and return it.
 
         Args:
             name: Of the part.
-            found: What :meth:`look` has told of the buffer, with a copy of what is new.
+            found: What :meth:`finish` has told of the buffer, with a copy of what is new.
         """
         stream = found.stream
         if stream is None:

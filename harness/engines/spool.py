@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import shutil
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -17,12 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from harness.digest.blocks import address_of, copy_bytes
 from harness.digest.parts import part_digest
 from harness.engines.rowmemory import Found, RowMemory, Stream
 from harness.errors import ProtocolError, StorageError
 
 _SMALL: Final = 64 * 1024
 """Below this a part is hashed and kept whole: comparing would cost as much."""
+_OWN_PAGES: Final = {} if sys.platform == "win32" else {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
+_WORTH_A_THREAD: Final = 1 << 20
+"""Bytes to hash from which on a second thread takes over a part of them: half a millisecond of work."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,19 +140,25 @@ class Spool:
             self._pool.shutdown()
 
     def _looked(self, parts: Sequence[Part], threads: int, *, keep: bool) -> Sequence[Found]:
+        """Compare all parts in this thread, at the speed of memory; share out among threads what is left to hash.
+
+        A thread that only compares costs more than it takes over: handing it the work, and waiting until a core that
+        an engine's own threads still spin on is free.
+        """
         copied = self._copied if keep else self._copied_if_plenty
-
-        def look(part: Part) -> Found:
-            return self._rows.look(part.name, part.view, copied)
-
-        shares = _shares([part.view.nbytes for part in parts], threads)
+        sought = [self._rows.seek(part.name, part.view) for part in parts]
+        shares = _shares([one.left for one in sought], threads)
         if len(shares) <= 1:
-            return [look(part) for part in parts]
+            return [self._rows.finish(one, copied) for one in sought]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="hash")
-        others = [self._pool.submit(lambda share: [look(parts[at]) for at in share], share) for share in shares[1:]]
+
+        def finish(share: Sequence[int]) -> list[Found]:
+            return [self._rows.finish(sought[at], copied) for at in share]
+
+        others = [self._pool.submit(finish, share) for share in shares[1:]]
         try:
-            own = [look(parts[at]) for at in shares[0]]
+            own = finish(shares[0])
         finally:
             wait(others)  # no thread reads a part any more when this look ends, badly too
         found = dict(zip(shares[0], own, strict=True))
@@ -181,7 +192,7 @@ class Spool:
             else:
                 return None
         if in_memory:
-            return memoryview(bytes(view))
+            return _copy(view)
         with _storage("keeping a part"):
             return self._in_file(view, number)
 
@@ -193,12 +204,26 @@ class Spool:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
+def _copy(view: memoryview) -> memoryview:
+    """Return a copy; of a large view one in pages of its own, made without the interpreter's lock.
+
+    Fresh memory is zeroed page by page while it is first written, which takes longer than the copy: the other threads
+    of a look must not wait for it.
+    """
+    if view.nbytes < _SMALL:
+        return memoryview(bytes(view))
+    copy = memoryview(mmap.mmap(-1, view.nbytes, **_OWN_PAGES))
+    copy_bytes(address_of(copy), address_of(view), view.nbytes)
+    return copy.toreadonly()
+
+
 def _shares(sizes: Sequence[int], threads: int) -> list[list[int]]:
     """Divide work by size, the largest first, each to whoever has least; places in ``sizes``, none of the shares empty.
 
     Every thread gets its whole share at once: handing out one part after another costs a change of threads each time.
+    There is one share where it is too little work for two.
     """
-    loads = [0] * max(1, min(threads, len(sizes)))
+    loads = [0] * (max(1, min(threads, len(sizes))) if sum(sizes) >= _WORTH_A_THREAD else 1)
     shares: list[list[int]] = [[] for _ in loads]
     for at in sorted(range(len(sizes)), key=lambda place: -sizes[place]):
         least = loads.index(min(loads))

@@ -107,6 +107,27 @@ def test_an_old_row_that_is_changed_between_two_looks_is_seen(spool: Spool, keep
     assert [left == right for left, right in zip(before, after, strict=True)] == [True, False, True]
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("keep", [True, False])
+def test_threads_that_share_the_hashing_give_the_digests_of_the_bytes(spool: Spool, keep: bool, threads: int) -> None:
+    megabyte = 1 << 20
+    parts = {name: _bytes(seed, 3 * megabyte) for seed, name in enumerate(("k", "v", "raw"))}
+
+    def looked(size: int) -> list[str]:
+        shown = [Part(name, memoryview(data)[:size], rows=True) for name, data in parts.items()]
+        return list(spool.hashed(shown, keep=keep, threads=threads)[0])
+
+    for size in (megabyte, 2 * megabyte, 2 * megabyte, 3 * megabyte):
+        assert looked(size) == [hashlib.sha256(data[:size]).hexdigest() for data in parts.values()]
+    parts["v"][megabyte + 5] ^= 1
+    after = looked(3 * megabyte)
+
+    assert after == [hashlib.sha256(data).hexdigest() for data in parts.values()]
+    if keep:
+        assert [spool.read(digest) for digest in after] == list(parts.values())
+    spool.close()
+
+
 def test_rows_that_need_not_be_kept_are_remembered_while_half_of_the_memory_stays_free(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "spool", SpoolBudget(memory=3 * LARGE, disk=LARGE))
 

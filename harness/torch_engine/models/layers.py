@@ -13,6 +13,8 @@ from torch import Tensor
 from harness.torch_engine.models.config import TILE, ModelConfig
 
 NORM_EPS = 1e-6
+TURNED = 4096
+"""Positions in a block of the rotary table."""
 NEG_INF = float("-inf")
 
 
@@ -60,14 +62,18 @@ class Rope:
 @lru_cache(maxsize=8)
 def _turns(base: float, half: int, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Cosines and sines (length, 1, 2 half): one row per position, for all heads and models; only read."""
+    blocks = [_turned(base, half, at) for at in range(-(-length // TURNED))]
+    cos, sin = (np.concatenate(columns)[:length] for columns in zip(*blocks, strict=True))
+    return torch.from_numpy(cos).to(device), torch.from_numpy(sin).to(device)
+
+
+@lru_cache(maxsize=64)
+def _turned(base: float, half: int, block: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """`TURNED` rows of both tables; blocks start at fixed positions, so that models of any length share them."""
     inverse = base ** (-np.arange(half, dtype=np.float64) / half)
-    angles = np.arange(length, dtype=np.float64)[:, None] * inverse[None, :]
+    angles = np.arange(block * TURNED, (block + 1) * TURNED, dtype=np.float64)[:, None] * inverse[None, :]
     cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
-    return _to(cos, cos, device), _to(-sin, sin, device)
-
-
-def _to(left: npt.NDArray[np.float32], right: npt.NDArray[np.float32], device: torch.device) -> Tensor:
-    return torch.from_numpy(np.concatenate((left, right), 1)[:, None, :]).to(device)
+    return np.concatenate((cos, cos), 1)[:, None, :], np.concatenate((-sin, sin), 1)[:, None, :]
 
 
 def scale_queries(config: ModelConfig, w_in: Tensor) -> Tensor:
