@@ -75,6 +75,11 @@ class Context:
         """Tokens that one batch takes."""
         return self._room
 
+    @property
+    def keeps_past(self) -> bool:
+        """Whether the context keeps snapshots of recurrent state for rollbacks."""
+        return int(self.c.llama_n_rs_seq(self.handle)) > 0
+
     def position(self, sequence: int) -> int:
         """Tokens that a sequence holds, by the library's own count."""
         return int(self.c.llama_memory_seq_pos_max(self.memory, sequence)) + 1

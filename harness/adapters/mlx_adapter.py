@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from harness.adapters.mlx_image import PromptCacheImager
 from harness.adapters.mlx_models import Found
 from harness.adapters.staged import ABILITIES, ForeignModel, PartSpec, StagedEngine, StagedOptions
 from harness.adapters.torch_adapter import TorchAdapter
+from harness.adapters.torch_words import refusals
 from harness.engines.interface import Options
 from harness.model.values import Capability
 from harness.torch_engine.buffers import Lengths
@@ -79,6 +80,7 @@ class MlxModel:
         probe = self.new_cache()
         self.forward(probe, torch.tensor([8, 9], dtype=torch.int64))
         self._shape = CacheShape(probe, options.chunk)
+        self.trims = self._shape.trims
         self.parts: Sequence[PartSpec] = self._shape.parts
         self.families: Sequence[str] = sorted({part.family for part in self.parts})
         self.facts: Mapping[str, str | int] = {
@@ -199,9 +201,26 @@ class MlxAdapter(TorchAdapter):
         )
     }
 
+    def __init__(self) -> None:
+        self._trims = True
+
+    def aim(self, options: Options) -> None:
+        """Load the target's model, and ask whether the library ever trims its cache.
+
+        Raises:
+            RefusedError: As :meth:`open`.
+        """
+        device = next((name for name, reason in self.devices() if not reason), "")
+        if device:
+            known = {field.name for field in fields(MlxOptions)}
+            wanted: Options = {name: value for name, value in options.items() if name in known}
+            with refusals():
+                chosen = MlxOptions(**{"device": device, **wanted})  # type: ignore[arg-type] # validated by the engine
+                self._trims = cast("MlxModel", MlxEngine(chosen).model.foreign).trims
+
     def capabilities(self) -> frozenset[Capability]:
-        """Everything that the torch engine's store gives, and the library's own trim and files."""
-        return ABILITIES
+        """What the torch engine's store gives, the library's files, and its trim where the model's cache has one."""
+        return ABILITIES if self._trims else ABILITIES - {Capability.ROLLBACK}
 
     def devices(self) -> Sequence[tuple[str, str]]:
         """Metal where there is one, else the CPU."""

@@ -49,6 +49,11 @@ class CacheShape:
                 entry += 1
         self.parts: Sequence[PartSpec] = (*fixed, *rows)
 
+    @property
+    def trims(self) -> bool:
+        """Whether the library ever takes tokens back from such a cache; a window only until it rotates."""
+        return all(kind != ARRAY for kinds in self.kinds for kind, _ in kinds)
+
     def lengths(self, cache: Sequence[Any]) -> Lengths:
         """Lengths of every layer."""
         return tuple(

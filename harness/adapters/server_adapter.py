@@ -123,7 +123,7 @@ class ServerEngine:
 
     def identity(self) -> Identity:
         """What was started, or what the running server tells of itself."""
-        from harness.adapters.llamacpp_adapter import variant
+        from harness.adapters.llama_options import variant
 
         chosen = self.options
         return Identity(
@@ -221,7 +221,8 @@ class ServerEngine:
     def _start(self) -> tuple[str, str]:
         """Start a server on the model that is meant; return digest and slug of the model."""
         from harness.adapters import tiny_gguf
-        from harness.adapters.llamacpp_adapter import ARCHITECTURES, SMOL, packaged_model
+        from harness.adapters.llama_model import packaged_model
+        from harness.adapters.llama_options import ARCHITECTURES, SMOL
 
         chosen = self.options
         named = str(chosen["model"]) or (packaged_model() if chosen["preset"] == SMOL else "")
@@ -274,7 +275,7 @@ class ServerEngine:
 
     def _version(self) -> str:
         if self.own is not None:
-            from harness.adapters.llamacpp_adapter import installed_version
+            from harness.adapters.llama_engine import installed_version
 
             return installed_version()
         try:

@@ -58,6 +58,8 @@ BAD = [
     ("loses_when_asked", "capabilities", "after a prefill in which snapshot was asked for"),
     ("takes_too_few_back", "capabilities", "after rollback(3) part"),
     ("takes_back_too_many", "capabilities", "taking back more than there is"),
+    ("never_takes_back", "capabilities", "refused as unsupported, even after 17 tokens"),
+    ("refuses_and_takes_back", "capabilities", "after a rollback(3) that was refused position"),
 ]
 
 
@@ -78,7 +80,7 @@ def failed(findings: Sequence[Finding]) -> dict[str, str]:
     return {one.obligation: one.reason for one in findings if one.outcome is Outcome.FAIL}
 
 
-@pytest.mark.parametrize("adapter", ["starter", "portable", "busy"])
+@pytest.mark.parametrize("adapter", ["starter", "portable", "busy", "forgets_soon"])
 def test_the_starter_meets_every_obligation(adapter: str, tmp_path: Path) -> None:
     findings = conformed(tmp_path, adapter)
 

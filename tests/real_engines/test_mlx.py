@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.engines.conformance import conform
+from harness.engines.host import EngineHost, HostOptions
+from harness.engines.obligations import OBLIGATIONS
+from harness.engines.process import Limits
 from harness.errors import RefusedError
-from harness.model.values import RefusalCode
+from harness.model.target import Target
+from harness.model.values import Capability, Outcome, RefusalCode
 from tests.real_engines.support import MORE, PROMPT, cell_outcome, differing, extended, forwarded, opened, state
 
 pytest.importorskip("mlx.core")
@@ -133,3 +138,13 @@ def test_what_cannot_be_had_is_refused_by_name(adapter, options: dict[str, objec
 
 def test_one_small_scenario_runs_and_passes(tmp_path: Path) -> None:
     assert cell_outcome(tmp_path, "mlx", "A03[scale=16,arch=attention]") == "pass"
+
+
+@pytest.mark.parametrize("arch", ["attention", "hybrid", "recurrent", "sliding"])
+def test_every_obligation_is_met(arch: str, tmp_path: Path) -> None:
+    target = Target(name="mlx", adapter="mlx", device="cpu", options={"preset": "tiny", "arch": arch})
+    with EngineHost(target, tmp_path, HostOptions(limits=Limits(call_s=120))) as opened:
+        found = conform(opened, OBLIGATIONS)
+
+    assert [one.reason for one in found if one.outcome is not Outcome.PASS] == ["not declared: archive"]
+    assert (Capability.ROLLBACK in opened.capabilities) is (arch in ("attention", "sliding"))

@@ -252,21 +252,40 @@ def _same(one: Look, other: Look, after: str) -> None:
     require(not found, f"after {after} {found} differs from a call that nobody disturbed")
 
 
+_SHORT: Final = LONG[:17]
+"""A prompt that no window has forgotten anything of."""
+
+
 def _rollback_works(kit: Kit) -> None:
+    """Tokens are taken back from a long prompt; where a window says no to that, from a short one."""
+    if not _takes_back(kit, LONG):
+        require(_takes_back(kit, _SHORT), f"rollback(3) is refused as unsupported, even after {len(_SHORT)} tokens")
+
+
+def _takes_back(kit: Kit, prompt: Sequence[int]) -> bool:
+    """Take three tokens back; False: refused as ``unsupported``, and nothing has changed."""
     with kit.session() as session:
-        for end in session.begin(LONG, cache=False).value.schedule:
+        for end in session.begin(prompt, cache=False).value.schedule:
             session.prefill(end)
         before = session.look(spool=False)
         session.record()
-        refused("taking back more than there is", RefusalCode.STATE, lambda: session.rollback(len(LONG) + 1))
+        refused("taking back more than there is", RefusalCode.STATE, lambda: session.rollback(len(prompt) + 1))
         _same(before, session.look(spool=False), "record()")
         session.decode(3, {})
-        session.rollback(3)
+        away = session.look(spool=False)
+        try:
+            session.rollback(3)
+        except RefusedError as error:
+            if error.code != RefusalCode.UNSUPPORTED:
+                raise
+            _same(away, session.look(spool=False), "a rollback(3) that was refused")
+            return False
         after = session.look(spool=False)
         require(after.position == before.position, f"rollback(3) leaves position {after.position}")
         left = {row.name for row in before.rows if row.family in COME_AND_GO or row.family == Family.META}
         changed = [name for name in _changed(before, after) if name not in left]
         require(not changed, f"after rollback(3) part {changed[:1]} is not as it was before the three tokens")
+        return True
 
 
 _ABILITIES: Final[Mapping[Capability, Callable[[Kit], None]]] = {

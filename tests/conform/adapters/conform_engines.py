@@ -487,3 +487,31 @@ class TakesBackTooMany(Busy):
     class Session(Busy.Session):
         def rollback(self, count: int) -> None:
             super().rollback(min(count, len(self.recorded or [])))
+
+
+class ForgetsSoon(Busy):
+    """Like a window: what is longer than it cannot be taken back any more."""
+
+    class Session(Busy.Session):
+        most = 64
+
+        def rollback(self, count: int) -> None:
+            if count <= self.position() > self.most:
+                raise RefusedError(RefusalCode.UNSUPPORTED, "the window has rotated")
+            super().rollback(count)
+
+
+class NeverTakesBack(ForgetsSoon):
+    class Session(ForgetsSoon.Session):
+        most = 0
+
+
+class RefusesAndTakesBack(ForgetsSoon):
+    class Session(ForgetsSoon.Session):
+        def rollback(self, count: int) -> None:
+            try:
+                super().rollback(count)
+            except RefusedError:
+                if count <= self.position():
+                    Busy.Session.rollback(self, count)
+                raise

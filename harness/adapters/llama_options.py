@@ -1,0 +1,87 @@
+"""Options of the llama.cpp engine: what there is, what goes without saying, and what no build takes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.adapters import tiny_gguf
+from harness.adapters.llama_blob import NUMBERS
+from harness.engines.interface import Options
+from harness.errors import RefusedError
+from harness.model.values import RefusalCode
+
+NAME: Final = "llamacpp"
+ARCHITECTURES: Final = {
+    "attention": "llama",
+    "hybrid": "qwen35",
+    "recurrent": "mamba2",
+    "sliding": "gemma3",
+    **{name: name for name in tiny_gguf.ARCHITECTURES},
+}
+"""What scenarios call an architecture, and what llama.cpp does."""
+SMOL: Final = "smollm2"
+DEFAULTS: Final[Options] = {
+    "device": "cpu",
+    "preset": "tiny",
+    "arch": "attention",
+    "seed": 0,
+    "model": "",
+    "library": "",
+    "chunk": 512,
+    "max_seq_len": 4096,
+    "threads": 1,
+    "k_type": "f16",
+    "v_type": "f16",
+    "flash_attn": False,
+    "kv": "own",
+    "n_seq_max": 4,
+    "n_ubatch": 0,
+    "n_rs_seq": 0,
+    "swa_full": False,
+    "image": "bundle",
+    "guard": False,
+    "cache_entries": 1000,
+}
+KV: Final = ("own", "split", "unified")
+"""A context for each session; one with a part for each; one in which all share the cells."""
+IMAGES: Final = ("bundle", "file")
+VARIANTS: Final[Options] = {
+    name: DEFAULTS[name]
+    for name in ("arch", "flash_attn", "k_type", "v_type", "kv", "n_ubatch", "n_rs_seq", "swa_full", "image", "guard")
+}
+"""Options that make another claim of what they are set to, with what goes without saying."""
+
+
+def variant(model: str, options: Options, plain: Options) -> str:
+    """Return the name of a model under options: what differs from ``plain`` is added, so claims stay apart."""
+    more = [f"{name}_{options[name]}".lower() for name in plain if options[name] != plain[name]]
+    return ".".join([model, *more])
+
+
+def completed(options: Options) -> Options:
+    """Return all options: those given, the others as they go without saying.
+
+    Raises:
+        RefusedError: ``unsupported``: an unknown option, or a value that no build takes.
+    """
+    unknown = sorted(set(options) - set(DEFAULTS))
+    if unknown:
+        raise RefusedError(RefusalCode.UNSUPPORTED, f"unknown options {unknown}; known are {sorted(DEFAULTS)}")
+    chosen = {**DEFAULTS, **options}
+    _checked(chosen)
+    return chosen
+
+
+def _checked(options: Options) -> None:
+    """Refuse values that no build takes."""
+    for name, allowed in (("kv", KV), ("image", IMAGES), ("k_type", tuple(NUMBERS)), ("v_type", tuple(NUMBERS))):
+        if options[name] not in allowed:
+            raise RefusedError(
+                RefusalCode.UNSUPPORTED, f"{name} is {options[name]!r}; allowed are {', '.join(allowed)}"
+            )
+    if options["device"] != "cpu" or options["preset"] not in ("tiny", SMOL):
+        raise RefusedError(
+            RefusalCode.UNSUPPORTED, f"preset is {options['preset']!r}; allowed are tiny and {SMOL}, on cpu"
+        )
+    if options["arch"] not in ARCHITECTURES:
+        raise RefusedError(RefusalCode.UNSUPPORTED, f"arch is {options['arch']!r}; allowed are {sorted(ARCHITECTURES)}")
