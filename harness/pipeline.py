@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from harness.deriving.bodies import body_of
-from harness.deriving.body import derive_body
 from harness.deriving.product import expand
 from harness.errors import InvalidDocumentError, InvalidScenarioError, NothingToDoError, StorageError, UsageError
 from harness.model.campaign import CampaignRecords
@@ -21,13 +20,14 @@ from harness.model.evidence import Evidence, Header, Observation
 from harness.model.scenario import Plan, Scenario
 from harness.model.target import Environment, Source, Target, TargetFacts
 from harness.wire import canonical, resources
-from harness.wire.evidence_doc import EvidenceWriter, read_evidence
+from harness.wire.evidence_doc import EvidenceWriter
 from harness.wire.observed import read_observed
 from harness.wire.scenario_doc import parse_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from harness.certifying.issue import Candidate
     from harness.engines.host import EngineHost
 
 ADHOC: Final = "adhoc"
@@ -230,8 +230,11 @@ def file_evidence(bench: Bench, plan: Plan, evidence: Path, certificates: Path) 
         InvalidDocumentError: The evidence contradicts itself.
         StorageError: Something could not be written.
     """
-    body = derive_body(read_evidence(read_bytes(evidence), evidence.name))
-    paths, reason = file_observed(evidence, certificates, bench.folder / "drafts")
+    from harness.certifying.issue import Candidate
+
+    found = Candidate(read_bytes(evidence))
+    body = found.body
+    paths, reason = _filed(found, certificates, bench.folder / "drafts")
     return Finished(plan=plan, evidence=evidence, body=body, paths=paths, draft=reason)
 
 
@@ -251,11 +254,16 @@ def file_observed(path: Path, certificates: Path, drafts: Path, now: str = "") -
         InvalidDocumentError: The observations contradict themselves.
         StorageError: Something could not be written.
     """
+    from harness.certifying.issue import Candidate
+
+    return _filed(Candidate(read_bytes(path)), certificates, drafts, now)
+
+
+def _filed(found: Candidate, certificates: Path, drafts: Path, now: str = "") -> tuple[Sequence[Path], str]:
     from harness.certifying.issue import draft, issue, why_draft
 
-    data = read_bytes(path)
-    reason = why_draft(data, certificates)
-    return (draft(data, drafts, reason) if reason else issue(data, certificates, now)), reason
+    reason = why_draft(found, certificates)
+    return (draft(found, drafts, reason) if reason else issue(found, certificates, now)), reason
 
 
 def judge(path: Path) -> tuple[Evidence | CampaignRecords, dict[str, object]]:

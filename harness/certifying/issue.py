@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -55,31 +56,77 @@ _MUTANTS: Final = "harness.mutants"
 _Observed = Evidence | CampaignRecords
 
 
-def why_draft(data: bytes, folder: Path | None = None) -> str:
+class Candidate:
+    """A closed file of observations on its way into a folder: read once, and its body derived once.
+
+    Args:
+        data: Its bytes.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    @cached_property
+    def observed(self) -> _Observed:
+        """What the bytes say.
+
+        Raises:
+            InvalidDocumentError: They are no evidence.
+        """
+        return read_observed(self.data, "evidence")
+
+    @cached_property
+    def body(self) -> dict[str, object]:
+        """The body that follows; not to be changed.
+
+        Raises:
+            InvalidDocumentError: As ``observed``; or the observations contradict themselves.
+        """
+        return body_of(self.observed)
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """The certificate that the body makes.
+
+        Raises:
+            InvalidDocumentError: As ``body``; or it fits no schema, or holds something private.
+        """
+        require_body(self.body, "certificate")
+        private = privacy.findings(self.body)
+        if private:
+            raise InvalidDocumentError(f"private: {'; '.join(private[:5])}", where="certificate")
+        return Certificate(id=certificate_id(self.body), body=self.body, status=Status(state=CertificateState.CURRENT))
+
+
+def _candidate(given: bytes | Candidate) -> Candidate:
+    return given if isinstance(given, Candidate) else Candidate(given)
+
+
+def why_draft(data: bytes | Candidate, folder: Path | None = None) -> str:
     """Return why evidence can only become a draft; empty: it can be certified.
 
     Args:
-        data: Bytes of a file of observations.
+        data: Bytes of a file of observations, or the candidate made of them.
         folder: The certificates folder that it would go into; a stop in it asks for certain cells.
 
     Raises:
         InvalidDocumentError: The bytes are no evidence, or the folder cannot be trusted.
     """
-    evidence = read_observed(data, "evidence")
-    reason = _why_draft(evidence)
+    found = _candidate(data)
+    reason = _why_draft(found.observed)
     if reason or folder is None:
         return reason
-    certificate = _certificate(evidence)
+    certificate = found.certificate
     store = read_store(folder)
     uncovered = [old for old in _replaced(store, certificate) if not_run_again(old.body, certificate.body)]
     return DOES_NOT_COVER if uncovered else ""
 
 
-def issue(data: bytes, folder: Path, now: str = "") -> list[Path]:
+def issue(data: bytes | Candidate, folder: Path, now: str = "") -> list[Path]:
     """File evidence as a certificate; return what was written, nothing if all of it was there.
 
     Args:
-        data: Bytes of a closed file of observations, of a run or of a campaign.
+        data: Bytes of a closed file of observations, of a run or of a campaign, or the candidate made of them.
         folder: The certificates folder.
         now: Time of a ledger event, RFC 3339 UTC; the end of the run, if not given.
 
@@ -89,19 +136,18 @@ def issue(data: bytes, folder: Path, now: str = "") -> list[Path]:
             trusted. Nothing was written.
         StorageError: The disk refuses; the same call completes what is missing.
     """
-    evidence = read_observed(data, "evidence")
-    reason = _why_draft(evidence)
+    found = _candidate(data)
+    reason = _why_draft(found.observed)
     if reason:
         raise InvalidDocumentError(f"cannot be certified: {reason}", where="evidence")
-    certificate = _certificate(evidence)
+    certificate = found.certificate
     store = read_store(folder)
     _require_new_run(store, certificate)
     created = now or text_at(certificate.body, "run", "finished")
     events = _events(store, certificate, created)
     require_sound(store, [certificate], events)
-    return _write(
-        folder, {**_records(evidence), evidence_path(hashlib.sha256(data).hexdigest()): data}, certificate, events
-    )
+    kept = {**_records(found.observed), evidence_path(hashlib.sha256(found.data).hexdigest()): found.data}
+    return _write(folder, kept, certificate, events)
 
 
 def _records(observed: _Observed) -> Mapping[PurePosixPath, bytes]:
@@ -112,11 +158,11 @@ def _records(observed: _Observed) -> Mapping[PurePosixPath, bytes]:
     return {record_path(hashlib.sha256(text).hexdigest()): text}
 
 
-def draft(data: bytes, folder: Path, why: str = "") -> list[Path]:
+def draft(data: bytes | Candidate, folder: Path, why: str = "") -> list[Path]:
     """Write what would follow from evidence, as a file that no reader takes for a certificate.
 
     Args:
-        data: Bytes of a closed file of observations.
+        data: Bytes of a closed file of observations, or the candidate made of them.
         folder: Where drafts go.
         why: The reason, if it lies outside the evidence.
 
@@ -124,15 +170,15 @@ def draft(data: bytes, folder: Path, why: str = "") -> list[Path]:
         InvalidDocumentError: The evidence was cut off or contradicts itself.
         StorageError: The disk refuses.
     """
-    evidence = read_observed(data, "evidence")
-    body = body_of(evidence)
+    found = _candidate(data)
+    body = found.body
     about = text_at(body, "scenario", "id") or text_at(body, "campaign")
     path = folder / f"draft-{about}-{text_at(body, 'run', 'run_id')}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"{folder}: cannot be made ({error.strerror})") from error
-    files.replace(path, canonical.render({"draft": body, "why": why or _why_draft(evidence) or "asked_for"}))
+    files.replace(path, canonical.render({"draft": body, "why": why or _why_draft(found.observed) or "asked_for"}))
     return [path]
 
 
@@ -163,15 +209,6 @@ def _why_draft_of_campaign(found: CampaignRecords) -> str:
 
 def _ran(evidence: Evidence) -> bool:
     return any(isinstance(one, CellEvent) and one.event == "begin" for one in evidence.observations)
-
-
-def _certificate(evidence: _Observed) -> Certificate:
-    body = body_of(evidence)
-    require_body(body, "certificate")
-    private = privacy.findings(body)
-    if private:
-        raise InvalidDocumentError(f"private: {'; '.join(private[:5])}", where="certificate")
-    return Certificate(id=certificate_id(body), body=body, status=Status(state=CertificateState.CURRENT))
 
 
 def _require_new_run(store: Store, certificate: Certificate) -> None:

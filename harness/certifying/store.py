@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -110,7 +111,12 @@ def parse_in_place(folder: Path, path: Path, data: bytes) -> Certificate:
     Raises:
         InvalidDocumentError: They are no certificate, or it belongs under another name.
     """
-    where = path.relative_to(folder).as_posix()
+    return _parsed(path.relative_to(folder).as_posix(), data)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(where: str, data: bytes) -> Certificate:
+    """A run that issues many certificates reads its folder for each: the same bytes are parsed once."""
     found = parse_certificate(data, where)
     _require_name(where, certificate_path(found))
     return found

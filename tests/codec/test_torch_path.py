@@ -47,6 +47,25 @@ def test_the_lockstep_decoder_gives_the_symbols(bins: int, rows: int, channels: 
     assert lockstep.decode(segment, CPU).numpy().tobytes() == paths.decode_symbols(segment, path=NUMPY).tobytes()
 
 
+def test_tiles_side_by_side_give_what_each_gives_alone() -> None:
+    """Of other heights, widths and bins: a stream that ends earlier must not see what is decoded beside it."""
+    shapes = [(3, 5, 16), (256, 33, 32), (1, 9, 16), (64, 40, 16), (255, 7, 32)]
+    tiles = [(pages.random_tile(9 + rows, rows, channels), bins) for rows, channels, bins in shapes]
+    segments = [read_segment(paths.encode_tile(tile, bins=bins, version=1, path=NUMPY)) for tile, bins in tiles]
+    found = lockstep.decode_side_by_side(segments, CPU)
+    for segment, symbols in zip(segments, found, strict=True):
+        assert symbols.numpy().tobytes() == paths.decode_symbols(segment, path=NUMPY).tobytes()
+
+
+@pytest.mark.parametrize(("at_once", "runs"), [(1, [1, 1, 1, 1]), (10, [2, 1, 1]), (14, [2, 2]), (4096, [4])])
+def test_a_run_of_tiles_has_at_most_so_many_streams(at_once: int, runs: list[int]) -> None:
+    tile = paths.encode_tile(pages.random_tile(3, 2, 5), bins=16, version=1, path=NUMPY)
+    wide = paths.encode_tile(pages.random_tile(4, 2, 9), bins=16, version=1, path=NUMPY)
+    segments = [read_segment(data) for data in (tile, tile, wide, tile)]
+    assert [len(run) for run in lockstep.batches(segments, at_once)] == runs
+    assert [one for run in lockstep.batches(segments, at_once) for one in run] == segments
+
+
 @pytest.mark.parametrize("bins", [16, 32])
 def test_values_are_the_oracles_in_any_layout(bins: int) -> None:
     tile = pages.random_tile(2, 60, 12)

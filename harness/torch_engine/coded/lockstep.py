@@ -1,4 +1,4 @@
-"""LCG1's arithmetic decoder over all streams of a tile at once, in 32-bit integer operations only.
+"""LCG1's arithmetic decoder over all streams of many tiles at once, in 32-bit integer operations only.
 
 Unsigned 32-bit numbers live in i32 tensors: sums and products wrap alike, comparisons are made unsigned by flipping the
 top bit, shifts to the right are masked. With ``r = high - low`` the product ``((r + 1) * c) >> 16`` modulo 2^32 is
@@ -8,6 +8,9 @@ device does exactly.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 import torch
 
 from harness.codec.oracle import ALPHABET
@@ -16,16 +19,44 @@ from harness.codec.segments import MAX_STREAM, Segment
 Tensor = torch.Tensor
 _TOP = -(1 << 31)
 _LOW31 = 0x7FFFFFFF
+AT_ONCE = 4096
+"""Streams that are decoded side by side: a step costs as much for one as for some thousands."""
 
 
 def decode(segment: Segment, device: torch.device) -> Tensor:
     """Symbols u8 [rows, channels] of a validated LCG1 segment, on ``device``."""
-    rows, channels = segment.rows, segment.channels
-    lengths = torch.from_numpy(segment.lengths.astype("int64")).to(device)
-    streams = torch.zeros((channels, MAX_STREAM + 8), dtype=torch.int32, device=device)
-    keep = torch.arange(MAX_STREAM + 8, device=device)[None, :] < lengths[:, None]
-    streams[keep] = torch.from_numpy(segment.payload.astype("int32")).to(device)
-    table = torch.from_numpy(segment.cdfs.astype("int32")).to(device)
+    return decode_side_by_side([segment], device)[0]
+
+
+def batches(segments: Sequence[Segment], at_once: int = AT_ONCE) -> Iterator[Sequence[Segment]]:
+    """Runs of segments of at most ``at_once`` streams together, in their order; a larger segment is a run by itself."""
+    run: list[Segment] = []
+    for segment in segments:
+        if run and sum(one.channels for one in run) + segment.channels > at_once:
+            yield run
+            run = []
+        run.append(segment)
+    if run:
+        yield run
+
+
+def decode_side_by_side(segments: Sequence[Segment], device: torch.device) -> Sequence[Tensor]:
+    """Symbols u8 [rows, channels] of each of some validated LCG1 segments, on ``device``.
+
+    A stream that ends before the longest one goes on with the zero bits behind its end; what it gives then is dropped.
+    """
+    symbols = _decode(segments, max(segment.rows for segment in segments), device)
+    sides = symbols.split_with_sizes([segment.channels for segment in segments], dim=1)
+    return [side[: segment.rows] for segment, side in zip(segments, sides, strict=True)]
+
+
+def _decode(segments: Sequence[Segment], rows: int, device: torch.device) -> Tensor:
+    lengths = np.concatenate([segment.lengths for segment in segments]).astype(np.int64)
+    channels = len(lengths)
+    padded = np.zeros((channels, MAX_STREAM + 8), np.int32)
+    padded[np.arange(MAX_STREAM + 8) < lengths[:, None]] = np.concatenate([segment.payload for segment in segments])
+    streams = torch.from_numpy(padded).to(device)
+    table = torch.from_numpy(np.concatenate([segment.cdfs for segment in segments]).astype(np.int32)).to(device)
     low = torch.zeros(channels, dtype=torch.int32, device=device)
     high = torch.full_like(low, -1)
     position = torch.zeros(channels, dtype=torch.int64, device=device)

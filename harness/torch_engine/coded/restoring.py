@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from harness.codec import blocks
 from harness.codec.archive import MAX_PAGE, Archive, Record, read_archive
 from harness.codec.errors import GeometryError, PathError
 from harness.codec.paths import coder
+from harness.codec.segments import Segment
 from harness.torch_engine.coded import lockstep, packing
 
 Tensor = torch.Tensor
@@ -56,8 +57,10 @@ def import_page(
     """
     archive = read_archive(data, limit=limit)
     placed = _placed(archive.records, targets)
+    segments = [record.segment for record, _ in placed if record.segment is not None and record.segment.version == 1]
+    symbols = _symbols(segments, targets[0].device, path) if targets else iter(())
     for count, (record, target) in enumerate(placed if write else (), start=1):
-        _decode_into(record, target, path)
+        _decode_into(record, target, path, symbols)
         if wrote is not None:
             wrote(count)
     return archive.raw
@@ -109,7 +112,17 @@ def _rows(record: Record, target: Tensor, inside: int, where: str) -> Tensor:
     return target[first : first + record.tokens]
 
 
-def _decode_into(record: Record, target: Tensor, path: str) -> None:
+def _symbols(segments: Sequence[Segment], device: torch.device, path: str) -> Iterator[Tensor]:
+    """Symbols of each segment of LCG1 in order; decoded when they are asked for, some segments ahead."""
+    if path == TORCH:
+        for run in lockstep.batches(segments):
+            yield from lockstep.decode_side_by_side(run, device)
+    else:
+        for segment in segments:
+            yield torch.from_numpy(coder(path).decode(segment)).to(device)
+
+
+def _decode_into(record: Record, target: Tensor, path: str, symbols: Iterator[Tensor]) -> None:
     segment, device = record.segment, target.device
     if segment is None:
         target.copy_(torch.frombuffer(bytearray(record.payload), dtype=torch.uint8))
@@ -123,13 +136,7 @@ def _decode_into(record: Record, target: Tensor, path: str) -> None:
     elif path == TRITON:
         raise PathError("path triton: expected segments of version 2, found version 1; declare torch for it")
     else:
-        lockstepped = path == TORCH
-        symbols = (
-            lockstep.decode(segment, device)
-            if lockstepped
-            else torch.from_numpy(coder(path).decode(segment)).to(device)
-        )
-        packing.dequantise_into(symbols, maxima, segment.bins, values)
+        packing.dequantise_into(next(symbols), maxima, segment.bins, values)
     if blocked:
         data = blocks.quantise(record.kind.element, values.cpu().numpy())
         target.copy_(torch.from_numpy(data))
