@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / ".venv"
 STAMP = HOME / "statecert-stamp"
 EXTRAS = HOME / "statecert-extras"
-LOWEST, BEYOND = (2, 6), (2, 14)
+LOWEST, BEYOND = (2, 6), (2, 15)
 PYTHONS = ((3, 11), (3, 14))
 
 

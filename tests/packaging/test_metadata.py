@@ -62,7 +62,7 @@ def test_pythons_and_torches_in_range_are_those_that_are_promised() -> None:
     assert project()["requires-python"] == ">=3.11,<3.14"
     named = {word.rpartition(" ")[2] for word in project()["classifiers"] if "Python :: 3." in word}
     assert named == {"3.11", "3.12", "3.13"}
-    assert "torch>=2.6,<2.14" in project()["dependencies"]
+    assert "torch>=2.6,<2.15" in project()["dependencies"]
 
 
 def test_the_pinned_torch_is_in_range_and_nothing_asks_for_a_looser_one() -> None:
