@@ -16,11 +16,13 @@ from threading import Timer
 from typing import TYPE_CHECKING, Final
 
 from harness.campaigning.campaign import Campaign, Tell, Write, conduct, require_able
-from harness.deriving.kv import KV, LIMITS, plan_groups
+from harness.deriving.kv import KV, LIMITS, derive_cells, plan_groups
 from harness.deriving.kv_entries import TYPES, derive_entries
 from harness.engines import registry
 from harness.engines.pages import Paged
 from harness.errors import NothingToDoError, ProtocolError, UsageError
+from harness.model.campaign import CampaignRecords
+from harness.model.values import Sha256
 from harness.pipeline import Bench
 
 if TYPE_CHECKING:
@@ -79,6 +81,7 @@ def procedure_of(asked: Asked) -> Mapping[str, object]:
         "warmups": 1,
         "steps": asked.steps,
         "path": asked.path,
+        "version": 2,
         "limits": dict(LIMITS),
     }
 
@@ -117,7 +120,8 @@ def probe(adapter: str, group: str, device: str, path: str = "compiled") -> Sequ
     """Try the probes alone on an adapter, and return the rows of the entries that are made of them."""
     procedure = procedure_of(Asked(path=path))
     records = list(child(_job(adapter, group, {"device": device}, procedure, process=-1, probes=True)))
-    return [row for row in derive_entries(records, [], []) if row["entry"] not in ("H08", "H09")]
+    apart = {"type": "kv_oracle", "process": 0, "inside": 0, "ns": 1}  # the timed one belongs to a matrix
+    return [row for row in derive_entries(records, [], [apart]) if row["entry"] != "H08"]
 
 
 def child(job: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
@@ -169,7 +173,7 @@ def _device(bench: Bench) -> str:
 
 
 def caught(mutant: str, device: str) -> Mapping[str, str]:
-    """Try the probes on pages with one planted fault.
+    """Try the probes, or measure the smallest matrix, on pages with one planted fault.
 
     Returns:
         The mutant, the entry and the probe that it names, whether that one failed, and every probe that did.
@@ -181,15 +185,42 @@ def caught(mutant: str, device: str) -> Mapping[str, str]:
     told = getattr(registry.load(mutant, PAGE_MUTANTS), "caught_by", None)
     if told is None:
         raise UsageError(f"{mutant} does not say which probe must stop it")
-    failed = {str(row["entry"]): row["failed"] for row in probe(mutant, PAGE_MUTANTS, device)}
-    own = failed.get(told.entry, [])
+    if told.model:
+        failed = {told.entry: small_matrix(mutant, PAGE_MUTANTS, device, told.model)}
+    else:
+        failed = {str(row["entry"]): _texts(row["failed"]) for row in probe(mutant, PAGE_MUTANTS, device)}
     return {
         "mutant": mutant,
         "entry": told.entry,
         "probe": told.probe,
-        "stopped": "yes" if isinstance(own, list) and told.probe in own else "no",
-        "failed": "; ".join(f"{entry} {name}" for entry, names in failed.items() for name in _texts(names)),
+        "stopped": "yes" if told.probe in failed.get(told.entry, []) else "no",
+        "failed": "; ".join(f"{entry} {name}" for entry, names in failed.items() for name in names),
     }
+
+
+def small_matrix(adapter: str, group: str, device: str, model: str) -> list[str]:
+    """Measure the smallest matrix of a model on an adapter, in two fresh processes, and return what its cell says.
+
+    Raises:
+        ProtocolError: A process ended without telling all that it was asked for.
+    """
+    procedure, options = small_procedure(model), {"device": device}
+    jobs = [_job(adapter, group, options, procedure, process=process, probes=False) for process in range(2)]
+    return reasons_of(procedure, [record for job in jobs for record in child(job)])
+
+
+def small_procedure(model: str) -> Mapping[str, object]:
+    """Return the smallest matrix that is judged: one page of ten tokens, in LCG2."""
+    asked = procedure_of(Asked(scale=400, pairs=("f16",), models=(model,), steps=2, path="numpy"))
+    return {**asked, "prefixes": [PREFIXES[0] // 400], "versions": [2]}
+
+
+def reasons_of(procedure: Mapping[str, object], records: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return the reasons that the one cell of a small matrix gives."""
+    header = {"type": "header", "procedure": procedure}
+    found = CampaignRecords(records=[header, *records], sha256=Sha256("0" * 64), bytes=0)
+    [cell] = derive_cells(found, "records")
+    return _texts(cell["reasons"])
 
 
 def _texts(names: object) -> list[str]:

@@ -127,7 +127,7 @@ class Measured:
         data = self.encoded(arm)
         spans["encode"] = [begin, now()]
         identity = identity_of(arm, len(self.source.page(transposed=False)))
-        with tempfile.TemporaryDirectory(prefix="kv-") as folder:
+        with tempfile.TemporaryDirectory(prefix="kv-") as folder:  # is removed after the first token, not before it
             shelf = self.pages.shelf(Path(folder), _BUDGET)
             begin = now()
             shelf.publish("page", identity, data, self.tail)
@@ -136,15 +136,15 @@ class Measured:
             begin = now()
             found = shelf.find("page", str(identity["class"]))
             spans["read"] = [begin, now()]
-        if found is None:
-            raise SystemExit(f"{self.group.id}: {arm} was published and is not found")
-        held = found[0]
-        begin = now()
-        self.imported(arm, held)
-        spans["import"] = [begin, now()]
-        begin = now()
-        self.target.step(-1)
-        spans["first_token"] = [begin, now()]
+            if found is None:
+                raise SystemExit(f"{self.group.id}: {arm} was published and is not found")
+            held = found[0]
+            begin = now()
+            self.imported(arm, held)
+            spans["import"] = [begin, now()]
+            begin = now()
+            self.target.step(-1)
+            spans["first_token"] = [begin, now()]
         steps = []
         for _ in range(DECODES):
             begin = now()

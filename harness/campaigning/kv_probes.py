@@ -10,6 +10,7 @@ import os
 import signal
 import struct
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -44,8 +45,8 @@ def probe_all(pages: PageEngine, path: str, only: str = "") -> Iterator[Mapping[
         only: the one entry to try; empty for all.
     """
     parts = {
-        "H01": _tiles, "H02": _packed, "H03": _bins, "H04": _layouts, "H05": _harms, "H07": _pairs, "H10": _types,
-        "G11": _identities,
+        "H01": _tiles, "H02": _packed, "H03": _bins, "H04": _layouts, "H05": _harms, "H07": _pairs, "H09": _apart,
+        "H10": _types, "G11": _identities,
     }  # fmt: skip
     for entry, part in parts.items():
         if only in ("", entry):
@@ -314,6 +315,21 @@ def _pairs(pages: PageEngine, path: str) -> Iterator[Probe]:
         yield f"opened transposed {kind}", word, ""
     yield "opened index q8_0", _word(lambda: pages.open({**_ATTENTION, "index_type": "q8_0"})), ""
     yield "opened nameless", _word(lambda: pages.open({**_ATTENTION, "k_type": ""})), ""
+
+
+def _apart(pages: PageEngine, path: str) -> Iterator[Probe]:
+    """The best of three imports beside one run of the oracle, which takes many times as long and belongs to none."""
+    source = _session(pages, {"k_type": "f16", "v_type": "f16"}, tokens=64)
+    data, tail, target = source.archive(2, path, transposed=False), source.tail(), source.fork()
+    took = []
+    for _ in range(3):
+        begin = time.monotonic_ns()
+        target.bring_archive(data, tail, path, transposed=False)
+        took.append(time.monotonic_ns() - begin)
+    begin = time.monotonic_ns()
+    decode_page(data, path=coder("oracle"))
+    oracle = time.monotonic_ns() - begin
+    yield "import without the oracle", "apart" if 2 * min(took) < oracle else "inside", ""
 
 
 def _types(pages: PageEngine, path: str) -> Iterator[Probe]:

@@ -103,6 +103,20 @@ def order_of(procedure: Record, number: int) -> list[str]:
     return [*arms[shift:], *arms[:shift]]
 
 
+def version_of(procedure: Record) -> int:
+    """Return the version of a procedure: from 2 on it asks for more probes."""
+    return integer_of(procedure, "version") if "version" in procedure else 1
+
+
+def derive_cells(found: CampaignRecords, where: str) -> list[dict[str, object]]:
+    """Return the cells alone.
+
+    Raises:
+        InvalidDocumentError: The records are not those of the plan.
+    """
+    return _Reading(found, where).cells()
+
+
 def derive_kv(found: CampaignRecords, where: str) -> dict[str, object]:
     """Return cells, entries, exclusions and decision.
 
@@ -110,8 +124,8 @@ def derive_kv(found: CampaignRecords, where: str) -> dict[str, object]:
         InvalidDocumentError: The records are not those of the plan.
     """
     reading = _Reading(found, where)
-    cells = [reading.cell(group, version) for group in reading.groups for version in reading.versions]
-    entries = derive_entries(reading.probes, cells, reading.oracles())
+    cells = reading.cells()
+    entries = derive_entries(reading.probes, cells, reading.oracles(), version_of(reading.procedure))
     excluded = [
         {"types": kind, "cells": reading.cells_without(kind), "reason": reading.refusal_of(kind)}
         for kind in excluded_of(reading.procedure)
@@ -180,6 +194,10 @@ class _Reading:
                 raise self._fault(f"found {kind} {key} twice")
         self._hold_to_plan()
         self.probes = list(self._by.get("kv_probe", {}).values())
+
+    def cells(self) -> list[dict[str, object]]:
+        """Return every cell of the plan."""
+        return [self.cell(group, version) for group in self.groups for version in self.versions]
 
     def cell(self, group: Group, version: int) -> dict[str, object]:
         """Return everything about one cell."""

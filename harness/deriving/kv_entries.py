@@ -74,6 +74,8 @@ NAMES: Final[Mapping[str, Sequence[str]]] = {
     "G11": tuple(IDENTITIES),
 }
 """Probes of each entry that is made of them."""
+LATER: Final[Mapping[str, Sequence[str]]] = {"H09": ("import without the oracle",)}
+"""Probes that a procedure asks for from its version 2 on; older ones are held to what they asked for."""
 KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
     "H01": TILES,
     "H03": {"not finite lcg1": "codec.value", "not finite lcg2": "codec.value"},
@@ -84,6 +86,7 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
         "killed in publish": "-9, missed, []",
     },
     "H07": REFUSED,
+    "H09": {"import without the oracle": "apart"},
     "H10": {f"label {kind}": kind for kind in TYPES},
     "G11": IDENTITIES,
 }
@@ -91,20 +94,34 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def derive_entries(
-    probes: Sequence[Record], cells: Sequence[Mapping[str, object]], oracles: Sequence[Record]
+    probes: Sequence[Record], cells: Sequence[Mapping[str, object]], oracles: Sequence[Record], version: int = 2
 ) -> list[dict[str, object]]:
-    """Return one row for each entry: how many things were asked, and what did not hold."""
+    """Return one row for each entry: how many things were asked, and what did not hold.
+
+    Args:
+        probes: records of what was tried.
+        cells: rows of the matrix, by which H08 goes.
+        oracles: timed runs of the oracle, by which H09 goes, beside its probe.
+        version: of the procedure.
+    """
     found = {(str(one["entry"]), str(one["name"])): one for one in probes}
     rows = []
     for entry, names in NAMES.items():
-        there = [name for name in names if (entry, name) in found]
-        failed = [name for name in there if not _holds(found[entry, name])]
-        rows.append(_row(entry, len(names), failed, missing=len(there) != len(names)))
+        missing, failed = _tried(found, entry, names)
+        rows.append(_row(entry, len(names), failed, missing=missing))
     few = [str(one["name"]) for one in cells if "too_few_pairs" in str(one["reasons"])]
     rows.append(_row("H08", len(cells), few, missing=not cells))
     counted = [f"process {one['process']}" for one in oracles if one["inside"] or not one["ns"]]
-    rows.append(_row("H09", len(oracles), counted, missing=not oracles))
+    later = LATER["H09"] if version >= 2 else ()
+    missing, failed = _tried(found, "H09", later)
+    rows.append(_row("H09", len(oracles) + len(later), [*counted, *failed], missing=missing or not oracles))
     return sorted(rows, key=lambda row: str(row["entry"]))
+
+
+def _tried(found: Mapping[tuple[str, str], Record], entry: str, names: Sequence[str]) -> tuple[bool, list[str]]:
+    """Return whether a probe is missing, and which ones did not hold."""
+    there = [name for name in names if (entry, name) in found]
+    return len(there) != len(names), [name for name in there if not _holds(found[entry, name])]
 
 
 def _holds(one: Record) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,14 @@ from harness import cli
 from harness.adapters.mutants.kv_pages import PAGE_MUTANTS, PageMutant
 from harness.adapters.torch_adapter import TorchAdapter
 from harness.campaigning.kv import PAGE_MUTANTS as GROUP
-from harness.campaigning.kv import Asked, procedure_of
+from harness.campaigning.kv import Asked, child, procedure_of, reasons_of, small_procedure
+from harness.campaigning.kv_child import Measured
 from harness.campaigning.kv_probes import probe_all
 from harness.campaigning.memory import peak_kib, reset_peak
 from harness.certifying.issue import issue
 from harness.deriving.ids import certificate_id
-from harness.deriving.kv import composed, interval, lcg2_bytes, lower_bound_ppm, overlap
-from harness.deriving.kv_entries import NAMES, derive_entries
+from harness.deriving.kv import composed, interval, lcg2_bytes, lower_bound_ppm, overlap, plan_groups
+from harness.deriving.kv_entries import NAMES, TYPES, derive_entries
 from harness.engines import registry
 from harness.errors import ExitCode, InvalidDocumentError, UsageError
 from harness.gating.gate import gate
@@ -28,7 +31,7 @@ from harness.pipeline import rejudge
 from harness.reporting import html, markdown, terminal
 from harness.reporting.building import Archive, certificate_view
 from tests.fakes.campaign import Flown, Line
-from tests.fakes.kv import COMPONENT, TIMES, altered, measured, timed
+from tests.fakes.kv import COMPONENT, PROCEDURE, TIMES, altered, measured, timed
 
 
 def cell(of: Flown, codec: str = "lcg2") -> tuple[str, list[str]]:
@@ -207,6 +210,15 @@ def test_a_probe_that_did_not_hold_stops_and_one_that_was_not_tried_is_an_error(
     assert decision(missing) == ("error", ["entry_missing"])
 
 
+def test_a_procedure_without_a_version_is_held_to_what_it_asked_for() -> None:
+    older = measured().without(lambda line: line.get("name") == "import without the oracle")
+    older.lines[0]["procedure"] = {name: one for name, one in PROCEDURE.items() if name != "version"}
+    newer = measured().without(lambda line: line.get("name") == "import without the oracle")
+
+    assert decision(older) == ("pass", [])
+    assert decision(newer) == ("error", ["entry_missing"])
+
+
 def test_an_oracle_inside_a_restore_is_found() -> None:
     whole = measured()
     first = next(line for line in whole.lines if line["type"] == "kv_round")
@@ -288,34 +300,163 @@ def test_its_certificate_with_one_word_changed_ends_in_2(old: bytes, new: bytes,
 
 def failed(adapter: TorchAdapter, entry: str) -> list[str]:
     found = list(probe_all(adapter.open_pages({"device": "cpu"}), "compiled", entry))
-    [row] = [one for one in derive_entries(found, [], []) if one["entry"] == entry]
+    apart = {"process": 0, "inside": 0, "ns": 1}
+    [row] = [one for one in derive_entries(found, [], [apart]) if one["entry"] == entry]
     assert row["outcome"] != "error"
     names = row["failed"]
     assert isinstance(names, list)
     return names
 
 
-@pytest.mark.parametrize("entry", sorted(NAMES))
+@pytest.mark.parametrize("entry", [*sorted(NAMES), "H09"])
 def test_the_clean_engine_holds_every_entry(entry: str) -> None:
     assert failed(TorchAdapter(), entry) == []
 
 
-@pytest.mark.parametrize("mutant", PAGE_MUTANTS, ids=lambda one: one.mutant_id)
+@pytest.mark.parametrize("mutant", [one for one in PAGE_MUTANTS if not one.caught_by.model], ids=lambda m: m.mutant_id)
 def test_pages_with_a_fault_are_stopped_at_the_probe_that_they_name(mutant: type[PageMutant]) -> None:
     assert mutant.caught_by.probe in failed(mutant(), mutant.caught_by.entry)
 
 
-def test_every_page_mutant_is_an_entry_point_and_every_probed_entry_has_one() -> None:
+def small(adapter: TorchAdapter, model: str = "wide") -> list[str]:
+    """Reasons of the one cell of the smallest matrix, both of whose processes are this one."""
+    procedure = small_procedure(model)
+    job = {"options": {"device": "cpu"}, "procedure": procedure, "probes": False}
+    return reasons_of(procedure, [line for process in (0, 1) for line in told(adapter, {**job, "process": process})])
+
+
+@pytest.mark.parametrize("mutant", [one for one in PAGE_MUTANTS if one.caught_by.model], ids=lambda m: m.mutant_id)
+def test_a_matrix_of_pages_with_a_fault_gives_the_reason_that_they_name(mutant: type[PageMutant]) -> None:
+    assert mutant.caught_by.probe in small(mutant(), mutant.caught_by.model)
+
+
+def test_a_matrix_of_the_clean_engine_is_exact_and_of_the_size_of_the_formula() -> None:
+    assert not {"exact_differs", "size_formula", "too_few_pairs"} & {*small(TorchAdapter())}
+
+
+def test_every_page_mutant_is_an_entry_point_and_every_entry_has_one() -> None:
     assert set(registry.names(GROUP)) == {one.mutant_id for one in PAGE_MUTANTS}
-    assert {one.caught_by.entry for one in PAGE_MUTANTS} >= {"H01", "H03", "H04", "H05", "H10", "G11"}
+    assert {one.caught_by.entry for one in PAGE_MUTANTS} == {f"H{n:02}" for n in range(1, 11)} | {"G11"}
 
 
-def test_a_small_matrix_of_the_torch_engine_is_judged_again(tmp_path: Path) -> None:
-    words = ["kv", "--scale", "400", "--type", "q8_0", "--model", "wide", "--path", "numpy", "--steps", "2"]
-    code = cli.main([*words, "--json", "--out", str(tmp_path)])
+def told(adapter: TorchAdapter, job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a process tells that does a job, done here; what the engine does is measured, probes are as they should be."""
+    lines: list[dict[str, Any]] = []
+    pages, procedure, process = adapter.open_pages(job["options"]), job["procedure"], job["process"]
+    if job["probes"]:
+        lines += [dict(line) for line in measured().lines if line["type"] == "kv_probe"]
+    for group in plan_groups(procedure):
+        Measured(pages, procedure, process, group, lambda line: lines.append(dict(line))).run()
+    now = time.monotonic_ns()
+    return [*lines, {"type": "kv_oracle", "process": process, "spans": {"oracle": [now, now + 1]}}]
 
-    assert code in (ExitCode.GOOD, ExitCode.FINDINGS, ExitCode.BROKEN)
-    [path] = tmp_path.rglob("kv.jsonl")
-    assert cli.main(["kv", "--check", str(path), "--json"]) == code
-    path.write_bytes(path.read_bytes().replace(b'"agreed":', b'"agreed": ', 1))
-    assert cli.main(["kv", "--check", str(path)]) == ExitCode.INVALID
+
+def test_a_fresh_process_tells_every_record_of_its_plan() -> None:
+    job = {"adapter": "torch", "group": registry.ENGINES, "options": {"device": "cpu"}}
+    found = list(child({**job, "procedure": small_procedure("wide"), "process": 1, "probes": False}))
+
+    assert [one["type"] for one in found] == ["kv_round"] * 5 + ["kv_memory"] * 4 + ["kv_page", "kv_oracle"]
+    assert {one["process"] for one in found} == {1}
+
+
+@pytest.fixture(scope="module")
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Path]:
+    """Exit code and records of the smallest matrix of two types on the torch engine."""
+    folder = tmp_path_factory.mktemp("matrix")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("harness.campaigning.kv_child.DECODES", 1)
+        patch.setattr("harness.campaigning.kv.child", lambda job: iter(told(TorchAdapter(), job)))
+        words = ["--scale", "1000", "--type", "f16", "--type", "q8_0", "--model", "wide", "--steps", "2"]
+        code = cli.main(["kv", *words, "--path", "compiled", "--json", "--out", str(folder)])
+    [path] = folder.rglob("kv.jsonl")
+    return code, path
+
+
+def body_and_lines(path: Path) -> tuple[Any, list[dict[str, Any]]]:
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return json.loads(path.with_name("kv.json").read_text()), lines
+
+
+def test_a_small_matrix_of_the_torch_engine_has_a_row_for_every_cell_and_a_reason_for_every_other_one(
+    matrix: tuple[int, Path],
+) -> None:
+    body, _ = body_and_lines(matrix[1])
+    kinds, cells = ("f16", "q8_0"), body["results"]
+
+    assert [one["name"] for one in cells] == [
+        f"k={k},v={v},model=wide,prefix={prefix},codec=lcg{version}"
+        for prefix in (4, 19)
+        for k in kinds
+        for v in kinds
+        for version in (1, 2)
+    ]
+    assert len(cells) + sum(one["cells"] for one in body["excluded"]) == 8 * 8 * 2 * 2
+    assert {one["types"] for one in body["excluded"]} == {*TYPES} - {*kinds}
+    assert {(one["entry"], one["outcome"]) for one in body["entries"]} == {
+        (entry, "pass") for entry in (*NAMES, "H08", "H09")
+    }
+    assert {(one["class"], one["bins"][0]) for one in cells} == {("lossy", 32)}
+    assert not [one for one in cells if one["outcome"] == "error"]
+
+
+def test_nothing_but_the_restore_lies_between_the_read_and_the_first_token(matrix: tuple[int, Path]) -> None:
+    _, lines = body_and_lines(matrix[1])
+    rounds = [arm["spans"] for line in lines if line["type"] == "kv_round" for arm in line["arms"].values()]
+    between = sorted(spans["import"][0] - spans["read"][1] for spans in rounds)
+
+    assert between[len(between) // 2] < 50_000  # two readings of a clock; removing a folder takes longer
+
+
+def test_bytes_of_a_small_matrix_are_those_of_its_pages(matrix: tuple[int, Path]) -> None:
+    body, lines = body_and_lines(matrix[1])
+    pages = {line["group"]: line for line in lines if line["type"] == "kv_page"}
+    for cell in body["results"]:
+        page = pages[cell["name"].rpartition(",codec=")[0]]
+        assert len(page["components"]) == 2  # the base cache and the sliding one
+        wide = {"f16": 2.0, "q8_0": 34 / 32}
+        made = sum(
+            one["layers"] * one["tokens"] * (one["k_channels"] * wide[cell["k"]] + one["v_channels"] * wide[cell["v"]])
+            + one["exact_bytes"]
+            for one in page["components"]
+        )
+        assert cell["exact_bytes"] == page["raw"] == made
+        assert cell["lossy_bytes"] == page["archives"][f"lossy_{cell['codec']}"]["bytes"]
+        assert cell["formula_bytes"] == (cell["lossy_bytes"] if cell["codec"] == "lcg2" else 0)
+        assert ("larger" in cell["reasons"]) == (cell["lossy_bytes"] >= cell["exact_bytes"])
+        assert page["back"] == page["state"] != page["archives"][f"lossy_{cell['codec']}"]["state"]
+
+
+def test_limits_of_a_small_matrix_are_judged_from_its_raw_samples(matrix: tuple[int, Path]) -> None:
+    body, lines = body_and_lines(matrix[1])
+    spans_of: dict[str, Callable[[dict[str, list[int]]], int]] = {
+        "restore": lambda s: s["first_token"][1] - s["read"][0],
+        "import": lambda s: s["import"][1] - s["import"][0],
+        "total": lambda s: sum(s[one][1] - s[one][0] for one in ("encode", "write", "read", "import")),
+    }
+    words = {"restore": "restore_slower", "import": "import_slower", "total": "total_dearer"}
+    for cell in body["results"]:
+        group, _, codec = cell["name"].rpartition(",codec=")
+        rounds = [line["arms"] for line in lines if line["type"] == "kv_round" and line["group"] == group]
+        assert cell["pairs"] == len(rounds) == 10
+        for name, of in spans_of.items():
+            ratios = sorted(
+                of(arms[f"lossy_{codec}"]["spans"]) * 1_000_000 // of(arms["exact"]["spans"]) for arms in rounds
+            )
+            limit = body["procedure"]["limits"][f"{name}_ppm"]
+            assert (cell[f"{name}_low_ppm"], cell[f"{name}_high_ppm"]) == (ratios[1], ratios[8])
+            about = [reason for reason in cell["reasons"] if reason.startswith(f"{name}_")]
+            assert len(about) == (0 if ratios[8] <= limit and not about else 1)
+            assert (words[name] not in about) or ratios[1] > limit
+
+
+def test_a_small_matrix_ends_as_its_decision_says_and_is_judged_again(matrix: tuple[int, Path], tmp_path: Path) -> None:
+    code, path = matrix
+    body, _ = body_and_lines(path)
+    copy = tmp_path / "kv.jsonl"
+    for name in ("kv.jsonl", "kv.json"):
+        (tmp_path / name).write_bytes(path.with_name(name).read_bytes())
+
+    assert code == {"pass": ExitCode.GOOD, "stop": ExitCode.FINDINGS}.get(body["decision"]["overall"], ExitCode.BROKEN)
+    assert cli.main(["kv", "--check", str(copy), "--json"]) == code
+    copy.write_bytes(copy.read_bytes().replace(b'"agreed":', b'"agreed": ', 1))
+    assert cli.main(["kv", "--check", str(copy)]) == ExitCode.INVALID

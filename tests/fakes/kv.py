@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from harness.deriving.kv import arms_of, lcg2_bytes, order_of, plan_groups
-from harness.deriving.kv_entries import KNOWN, NAMES
+from harness.deriving.kv_entries import KNOWN, LATER, NAMES
 from harness.wire.records import record_to_mapping
 from tests.fakes.campaign import TRUST, Flown, Line, digest, header_line
 
@@ -23,6 +23,7 @@ PROCEDURE: Mapping[str, Any] = {
     "warmups": 1,
     "steps": 64,
     "path": "compiled",
+    "version": 2,
     "limits": {
         "size_ppm": 1_000_000,
         "restore_ppm": 1_000_000,
@@ -93,7 +94,7 @@ def measured(times: Mapping[str, Mapping[str, int]] = TIMES, *, run: int = 3, da
         )
         lines.append({"type": "kv_oracle", "process": process, "spans": {"oracle": [start + 10, start + 5000]}})
     lines += [_walk(group.id, version) for version in (1, 2)]
-    for entry, names in NAMES.items():
+    for entry, names in (*NAMES.items(), *LATER.items()):
         for name in names:
             known = KNOWN.get(entry, {}).get(name, "as it is")
             expected = "" if name in KNOWN.get(entry, {}) else known

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,10 +17,11 @@ from torch import Tensor
 
 from harness.adapters.torch_adapter import TorchAdapter
 from harness.adapters.torch_pages import TorchPages
-from harness.codec.archive import Component, read_archive
+from harness.codec.archive import Component, decode_page, read_archive
 from harness.codec.bins import BITS
+from harness.codec.errors import GeometryError
 from harness.codec.identity import Class, CodecIdentity
-from harness.codec.paths import Coder, decode_symbols, encode_tile, f16_values
+from harness.codec.paths import Coder, coder, decode_symbols, encode_tile, f16_values
 from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.coded.shelf import Entry, PageShelf
 from harness.torch_engine.engine import TorchEngine
@@ -33,10 +37,12 @@ _RECORD = struct.Struct("<BBHQQQQQQ")
 
 @dataclass(frozen=True, slots=True)
 class Caught:
-    """The entry that must fail, and the probe in it."""
+    """The entry that must fail, and the probe in it; or the reason that every cell of a small matrix must give."""
 
     entry: str
     probe: str
+    model: str = ""
+    """The model of that matrix; empty: it is a probe."""
 
 
 class PageMutant(TorchAdapter):
@@ -122,19 +128,70 @@ class SymbolsRoundHalfUp(PageMutant):
     pages_class = _RoundsDownPages
 
 
-# -- the archive -----------------------------------------------------------------------------------
-
-
-class _WrongBins(Pager):
+class _NarrowMaxima(Pager):
     def encode(self, page: bytes, parts: Sequence[Component], version: int, path: str) -> bytes:
         archive = read_archive(super().encode(page, parts, version, path))
         made = []
         for one in archive.records:
+            payload = bytearray(one.payload)
+            if one.segment is not None and version == 2:
+                rows = np.frombuffer(payload, "<u4", one.segment.rows, 16)
+                payload[16 : 16 + rows.nbytes] = (rows & 0xFFFF0000).astype("<u4").tobytes()
+            head = (one.kind.number, one.kind.size, 0, one.offset, one.decoded, one.tokens, one.start, one.total)
+            made.append(_RECORD.pack(*head, len(payload)) + bytes(payload))
+        return _HEAD.pack(b"CKG1", archive.raw, len(made)) + b"".join(made)
+
+
+class _NarrowMaximaPages(TorchPages):
+    pager_class = _NarrowMaxima
+
+
+class PackedMaximaNarrowed(PageMutant):
+    """Packed segments keep the maxima of their rows in half of the bits: the symbols are right, the values are not."""
+
+    mutant_id = "K10.packed-maxima-narrowed"
+    caught_by = Caught("H02", "rows f16/f16")
+    pages_class = _NarrowMaximaPages
+
+
+class _StopsEarly(Pager):
+    def decode(self, data: bytes, targets: Sequence[Tensor], path: str) -> None:
+        super().decode(data, targets, path)
+        coded = [one for one in read_archive(data).records if one.segment is not None]
+        if coded and coded[0].segment is not None and coded[0].segment.version == 1:
+            for target in targets:
+                if target.dim() == 2 and len(target) > 1:
+                    target[-1] = target[-2]
+
+
+class _StopsEarlyPages(TorchPages):
+    pager_class = _StopsEarly
+
+
+class LastSymbolRepeated(PageMutant):
+    """The arithmetic decoder stops one symbol early and gives the last one twice."""
+
+    mutant_id = "K10.last-symbol-repeated"
+    caught_by = Caught("H02", "rows f16/f16")
+    pages_class = _StopsEarlyPages
+
+
+# -- the archive -----------------------------------------------------------------------------------
+
+
+class _WrongBins(Pager):
+    def coarse(self, parts: Sequence[Component]) -> bool:
+        """Whether layers that should have 32 bins get 16."""
+        return parts[0].layers >= 10
+
+    def encode(self, page: bytes, parts: Sequence[Component], version: int, path: str) -> bytes:
+        archive, own = read_archive(super().encode(page, parts, version, path)), self.coder(path)
+        made = []
+        for one in archive.records:
             payload = bytes(one.payload)
-            if one.segment is not None and one.segment.bins == 32 and parts[0].layers >= 10:
-                coder = self.coder(path)
-                values = coder.dequantise(decode_symbols(one.segment, path=coder), one.segment.maxima, 32)
-                payload = encode_tile(f16_values(values), bins=16, version=2 if version == 2 else 1, path=coder)
+            if one.segment is not None and one.segment.bins == 32 and self.coarse(parts):
+                values = own.dequantise(decode_symbols(one.segment, path=own), one.segment.maxima, 32)
+                payload = encode_tile(f16_values(values), bins=16, version=2 if version == 2 else 1, path=own)
             head = (one.kind.number, one.kind.size, 0, one.offset, one.decoded, one.tokens, one.start, one.total)
             made.append(_RECORD.pack(*head, len(payload)) + payload)
         return _HEAD.pack(b"CKG1", archive.raw, len(made)) + b"".join(made)
@@ -177,13 +234,13 @@ class _LongTiles(Pager):
         first, second = whole.records[:2]
         if version != 2 or first.segment is None or second.segment is None or first.tokens != 256:
             return super().encode(page, parts, version, path)
-        coder, width = self.coder(path), first.decoded // 256
+        own, width = self.coder(path), first.decoded // 256
         bins, channels = first.segment.bins, first.segment.channels
-        symbols = np.concatenate([decode_symbols(one.segment, path=coder) for one in (first, second) if one.segment])
+        symbols = np.concatenate([decode_symbols(one.segment, path=own) for one in (first, second) if one.segment])
         maxima = np.concatenate([first.segment.maxima, second.segment.maxima])
         made = []
         for low, high in ((0, 257), (257, len(symbols))):
-            packed = coder.pack(symbols[low:high].reshape(-1), BITS[bins]).tobytes()
+            packed = own.pack(symbols[low:high].reshape(-1), BITS[bins]).tobytes()
             head = struct.pack("<4sBBHII", b"LCG2", bins, BITS[bins], high - low, channels, len(packed))
             payload = head + maxima[low:high].astype("<f4").tobytes() + packed
             where = (first.kind.number, first.kind.size, 0, low * width, (high - low) * width, high - low, 0, 0)
@@ -509,10 +566,144 @@ class DeviceRoundsElsewhere(PageMutant):
     pages_class = _OtherRulePages
 
 
+# -- what cannot be, and the matrix itself ---------------------------------------------------------
+
+
+class _AnyPair(Pager):
+    def check(self, k_type: str, v_type: str, *, transposed: bool) -> None:
+        del k_type, v_type, transposed
+
+
+class _AnyPairPages(TorchPages):
+    pager_class = _AnyPair
+
+
+class ImpossiblePairOpened(PageMutant):
+    """V of blocks is opened although its pages are to lie channel by channel, which cuts every block."""
+
+    mutant_id = "K06.impossible-pair-opened"
+    caught_by = Caught("H07", "opened transposed q8_0")
+    pages_class = _AnyPairPages
+
+
+class _KeptWhole(Pager):
+    def archive(self, session: TorchSession, version: int, path: str, *, transposed: bool = False) -> bytes:
+        try:
+            return super().archive(session, version, path, transposed=transposed)
+        except GeometryError:
+            page = self.page(session, transposed=transposed)
+            head = _RECORD.pack(1, 1, 0, 0, len(page), 0, 0, 0, len(page))
+            return _HEAD.pack(b"CKG1", len(page), 1) + head + page
+
+
+class _KeptWholePages(TorchPages):
+    pager_class = _KeptWhole
+
+
+class UncodedTypeKeptWhole(PageMutant):
+    """A page of a type that has no code is put into an archive as it is, and nobody is told."""
+
+    mutant_id = "K06.uncoded-type-kept-whole"
+    caught_by = Caught("H07", "coded bf16")
+    pages_class = _KeptWholePages
+
+
+class _OracleFirst(Pager):
+    def decode(self, data: bytes, targets: Sequence[Tensor], path: str) -> None:
+        decode_page(data, path=coder("oracle"))
+        super().decode(data, targets, path)
+
+
+class _OracleFirstPages(TorchPages):
+    pager_class = _OracleFirst
+
+
+class OracleInRestore(PageMutant):
+    """Every import is decoded by the plain oracle as well, inside the time of the restore."""
+
+    mutant_id = "K12.oracle-in-restore"
+    caught_by = Caught("H09", "import without the oracle")
+    pages_class = _OracleFirstPages
+
+
+class _ExactCoded(Pager):
+    def bring(self, session: TorchSession, page: bytes, tail: bytes, *, transposed: bool = False) -> None:
+        super().bring(session, page, tail, transposed=transposed)
+        for target in self.targets(session, session.position, transposed=transposed):
+            if target.dtype == torch.float16:
+                target.view(torch.int16).bitwise_and_(-2)
+
+
+class _ExactCodedPages(TorchPages):
+    pager_class = _ExactCoded
+
+
+class ExactFormNarrowed(PageMutant):
+    """The form that is called exact comes back without the last bit of each value."""
+
+    mutant_id = "K10.exact-form-narrowed"
+    caught_by = Caught("H06", "exact_differs", model="wide")
+    pages_class = _ExactCodedPages
+
+
+class _CoarseBins(_WrongBins):
+    def coarse(self, parts: Sequence[Component]) -> bool:
+        return parts[0].layers < 10
+
+
+class _CoarseBinsPages(TorchPages):
+    pager_class = _CoarseBins
+
+
+class SmallerThanItsFormula(PageMutant):
+    """Shallow caches take the coarse bins as well: a matrix shows archives that are smaller than they can be."""
+
+    mutant_id = "K10.smaller-than-its-formula"
+    caught_by = Caught("H06", "size_formula", model="wide")
+    pages_class = _CoarseBinsPages
+
+
+class _SlowByTurns(Pager):
+    """What is slow is the exact import in one process and the lossy one in the next, told by a file of their parent."""
+
+    pause = 0.2
+
+    def __init__(self) -> None:
+        super().__init__()
+        mark = Path(tempfile.gettempdir()) / f"kv-by-turns-{os.getppid()}"
+        self.slow_exact = not mark.exists()
+        if self.slow_exact:
+            mark.touch()
+        else:
+            mark.unlink()
+
+    def bring(self, session: TorchSession, page: bytes, tail: bytes, *, transposed: bool = False) -> None:
+        time.sleep(self.pause if self.slow_exact else 0)
+        super().bring(session, page, tail, transposed=transposed)
+
+    def decode(self, data: bytes, targets: Sequence[Tensor], path: str) -> None:
+        time.sleep(0 if self.slow_exact else self.pause)
+        super().decode(data, targets, path)
+
+
+class _SlowByTurnsPages(TorchPages):
+    pager_class = _SlowByTurns
+
+
+class VerdictByProcess(PageMutant):
+    """One process restores the exact form slowly, the next one the lossy form: each alone would give a verdict."""
+
+    mutant_id = "K12.verdict-by-process"
+    caught_by = Caught("H08", "restore_unstable", model="wide")
+    pages_class = _SlowByTurnsPages
+
+
 PAGE_MUTANTS: Sequence[type[PageMutant]] = (
     CdfOffByOne, BitOrderSwapped, SymbolsRoundHalfUp, WrongBins, TransposedVMissed, ChunkOf257,
     WritesBeforeValidating, CancelledImportKept, IndexRowsNarrowed, PageScalesDropped, F32ReadAsUnset,
     BlocksByRoundedScale, NibblesSwapped, CodesTruncated, LossyShownAsExact, LossyEntryServed,
-    PublishedInPlace, ReaderLosesItsEntry, NewerCodecTaken, DeviceRoundsElsewhere,
+    PublishedInPlace, ReaderLosesItsEntry, NewerCodecTaken, DeviceRoundsElsewhere, PackedMaximaNarrowed,
+    LastSymbolRepeated, ImpossiblePairOpened, UncodedTypeKeptWhole, OracleInRestore, ExactFormNarrowed,
+    SmallerThanItsFormula, VerdictByProcess,
 )  # fmt: skip
 """All of them; each is an entry point of ``harness.page_mutants`` by its id."""
