@@ -188,25 +188,29 @@ def _started(host: ManyHost) -> TargetFacts:
     return facts
 
 
-def chosen(words: Sequence[str], preset: str = "tiny") -> list[str]:
+def chosen(words: Sequence[str], preset: str = "tiny", engine: str = "torch") -> list[str]:
     """Return the ids that the words mean: whole ids, or kinds like ``K07``; all, without words.
 
-    A mutant whose entry point asks for an extra needs real weights: it is one of the preset of that name, and of no
-    other.
+    A mutant whose entry point asks for an extra is one of the preset (real weights) or of the engine of that name, and
+    of no other.
 
     Args:
         words: Ids and kinds.
         preset: Model preset of the clean engine.
+        engine: The clean engine.
 
     Raises:
         NothingToDoError: A word means no mutant of the preset, or none is installed.
     """
     weights = {name: registry.extras(name, registry.MUTANTS) for name in registry.names(registry.MUTANTS)}
-    real = {extra for extras in weights.values() for extra in extras}
-    known = [name for name, extras in weights.items() if (preset in extras if preset in real else not extras)]
+    asked = {extra for extras in weights.values() for extra in extras}
+    own = {preset, engine} & asked
+    known = [name for name, extras in weights.items() if (own & set(extras) if own else not extras)]
     for word in words:
         needed = weights.get(word, ())
         if needed and word not in known:
+            if needed[0] in registry.names():
+                raise NothingToDoError(f"mutant {word!r} is one of another engine: --target {needed[0]}")
             raise NothingToDoError(f"mutant {word!r} needs real weights: --target transformers --preset {needed[0]}")
     for word in words:
         if not any(_means(word, name) for name in known):

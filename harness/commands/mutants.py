@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     from harness.mutation import chosen, expectations, workshops
     from harness.pipeline import available_scenarios, new_run_folder
 
-    names = chosen(args.mutant, args.preset)
+    names = chosen(args.mutant, args.preset, args.target)
     scenarios = available_scenarios(args.scenarios)
     for name in args.scenario:
         if name not in scenarios:

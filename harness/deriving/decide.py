@@ -50,6 +50,7 @@ _JUDGING: Final = frozenset(
         CheckKind.NEAR,
         CheckKind.UNCHANGED,
         CheckKind.CACHED,
+        CheckKind.REUSED,
         CheckKind.ENTRIES,
         CheckKind.REFUSED,
         CheckKind.COUNTER,

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from harness.deriving.checks import run_check
 from harness.deriving.decide import decide, decide_cell, unjudged
 from harness.deriving.product import expand_procedure
-from harness.deriving.support import NO_CONTROL, capabilities_missing, facts_of, for_target
+from harness.deriving.support import NO_CONTROL, capabilities_missing, facts_of, for_target, templated
 from harness.deriving.view import CellView, cell_view
 from harness.errors import InvalidDocumentError, UsageError
 from harness.model.decision import CellDecision, Decision
@@ -159,7 +159,7 @@ def judge_cell(
     if missing:
         unfit = Outcome.NOT_SUPPORTED if missing == (NO_CONTROL,) else Outcome.ERROR
         return fitted, unjudged(cell, unfit, missing[0]), None
-    view = cell_view(fitted, observations, tables, grade, busy_at(header))
+    view = cell_view(fitted, observations, tables, grade, busy_at(header), templated=templated(told))
     return fitted, decide_cell(fitted, [run_check(view, check) for check in fitted.checks]), view
 
 

@@ -20,6 +20,7 @@ _UNITS: Final = {
     CheckKind.STORED: "units",
     CheckKind.SIZED: "bytes",
     CheckKind.FOOTPRINT: "ppm",
+    CheckKind.REUSED: "ppm",
     CheckKind.ENTRIES: "entries",
     CheckKind.COUNTER: "count",
     CheckKind.BALANCE: "bytes",
@@ -27,6 +28,8 @@ _UNITS: Final = {
     CheckKind.ANSWERS: "tokens",
     CheckKind.QUICKER: "ns",
 }
+
+_IN_PPM: Final = frozenset({CheckKind.FOOTPRINT, CheckKind.REUSED})
 
 
 def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
@@ -50,7 +53,7 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
         phases=tuple(element.choice(Phase) for element in _list(fields, "phases")),
         equals=optional_length(fields, "equals", scaling),
         at_least=optional_length(fields, "at_least", scaling),
-        at_most=_ppm(fields) if kind is CheckKind.FOOTPRINT else optional_length(fields, "at_most", scaling),
+        at_most=_ppm(fields) if kind in _IN_PPM else optional_length(fields, "at_most", scaling),
         unit=_ref(fields, "unit"),
         whole=tuple(_parsed(element) for element in _list(fields, "whole")),
         beyond_fixed=fields.optional_flag("beyond_fixed"),

@@ -45,6 +45,11 @@ IMAGE_OPTIONS: Final = "image_options"
 """Fact of a target: the engine options that its images are bound to, comma-separated. Untold: none."""
 REORDERED: Final = "reordered_families"
 """Fact of a target: families, comma-separated, over which it sums in another order after a restore. Untold: none."""
+PROMPTS: Final = "prompts"
+"""Fact of a target: ``templated`` where it puts more around a prompt than was given. Untold: it does not."""
+TEMPLATED: Final = "templated"
+TEMPLATED_PROMPT: Final = "templated_prompt"
+"""Reason of a cell that asks how many tokens of a prompt were reused, of a target whose prompts are templated."""
 FAMILY: Final = "family"
 """Reason of a cell that works on a part of a family which the target's state does not have."""
 SESSION_OPTION: Final = "session_option"
@@ -140,6 +145,11 @@ def facts_of(target: Mapping[str, object]) -> Mapping[str, object]:
     return found if isinstance(found, Mapping) else NOTHING_TOLD
 
 
+def templated(told: Mapping[str, object]) -> bool:
+    """Tell whether a target puts a template around prompts, so that their tokens are not the scenario's."""
+    return told.get(PROMPTS) == TEMPLATED
+
+
 def families_absent(cell: CellPlan, told: Mapping[str, object]) -> tuple[str, ...]:
     """Return the families that the scenario asks for and the target's state does not have."""
     has = _told(told, FAMILIES)
@@ -169,6 +179,7 @@ def capabilities_missing(
 
     Capabilities by their names; ``observability`` where the target shows less than the scenario needs; ``family``,
     ``session_option`` and ``image_option`` where it says that it does not have them, or binds its images to them;
+    ``templated_prompt`` where it asks for counts that the target's template hides;
     ``no_control`` where an exact comparison would be left without a control.
     """
     needed: set[Capability] = set(cell.requires) | ({Capability.DISK} if DISK_OPTION in cell.engine else set())
@@ -183,6 +194,8 @@ def capabilities_missing(
     missing += lacking
     if cell.tokenizer and told.get(TOKENIZER) != cell.tokenizer:
         missing.append(OTHER_TOKENIZER)
+    if templated(told) and any(check.kind is CheckKind.CACHED for check in cell.checks):
+        missing.append(TEMPLATED_PROMPT)
     if _without_control(cell, for_target(cell, capabilities, told)):
         missing.append(NO_CONTROL)
     return tuple(missing)

@@ -152,6 +152,9 @@ class _Question:
             self._require_pairs()
         if check.kind is CheckKind.CACHED:
             self._step("at", check.at, lambda step: step.kind in TURNS, "a run, resume or extend step")
+        if check.kind is CheckKind.REUSED:
+            self._step("at", check.at, lambda step: step.kind in TURNS, "a run, resume or extend step")
+            self._step("reference", check.reference, _has_boundaries, "a run step")
         if check.kind is CheckKind.ENDED:
             self._step("at", check.at, lambda step: step.decode > 0, "a step that decodes")
 

@@ -56,6 +56,8 @@ class CellView:
     """By check, phase and part."""
     busy: str = ""
     """Why times of this run are of no use: the machine did other work; empty: it is not known to."""
+    templated: bool = False
+    """Whether the target puts a template around prompts: how many tokens one has is then the target's to tell."""
 
     def arm(self, name: str) -> Arm | None:
         """Return a planned arm."""
@@ -136,6 +138,8 @@ def cell_view(
     tables: Mapping[Sha256, PartTable],
     grade: Observability,
     busy: str = "",
+    *,
+    templated: bool = False,
 ) -> CellView:
     """Return the view of one cell.
 
@@ -145,6 +149,7 @@ def cell_view(
         tables: Part tables of the whole evidence.
         grade: What the target says it shows.
         busy: Why times of the run are of no use.
+        templated: Whether the target puts a template around prompts.
 
     Raises:
         InvalidDocumentError: An observation speaks of an arm, run or step that was not planned, or is there twice.
@@ -165,6 +170,7 @@ def cell_view(
         differences=filing.differences,
         distances=filing.distances,
         busy=busy,
+        templated=templated,
     )
 
 

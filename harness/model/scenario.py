@@ -223,6 +223,8 @@ class CheckKind(StrEnum):
     """The decoded tokens hold the answer that was asked for, where those of the reference do."""
     CACHED = "cached"
     """The turn reused exactly this many tokens."""
+    REUSED = "reused"
+    """The turn reused tokens, and forwarded at most a part of what a cold turn forwarded."""
     STORED = "stored"
     """Bytes held equal a whole number of unit snapshots."""
     SIZED = "sized"

@@ -93,6 +93,8 @@ class Witness(StrEnum):
     """Nothing was copied: the live session went on."""
     DISK = "disk"
     """State was copied back, and its bytes came from the disk tier, in a process that did not write them."""
+    REUSED = "reused"
+    """Tokens were reused, whether state was copied back or stayed where it was."""
     REFUSED = "refused"
     """The engine said no, by name, and nothing changed."""
     NONE = "none"
@@ -161,6 +163,8 @@ class Capability(StrEnum):
     """Take the last tokens of a session back in place: crop, trim, removal from a cache."""
     MEANWHILE = "meanwhile"
     """Ask a session for something while a call of it is in progress."""
+    BUILDS = "builds"
+    """Be opened as another build of itself (option ``build``: ``other``), told apart by what was really loaded."""
     ARCHIVE = "archive"
     """Decode an archive of coded K/V rows straight into a session's rows."""
 

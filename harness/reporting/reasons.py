@@ -115,6 +115,8 @@ _REASONS: Final[Mapping[str, str]] = {
     "baseline_failed": "The reference fails this probe too, so it says nothing about the cache.",
     "blocked": "The turn of this probe did not come about.",
     "answer_lost": "The reference gave the answer that was asked for; this turn did not.",
+    "nothing_spared": "The turn reused no token, or forwarded more of its prompt than the scenario allows.",
+    "templated_prompt": "A template around prompts hides how many of the scenario's tokens the target reused.",
     "image_option": "The target binds its images to an engine option that the scenario changes.",
     "session_option": "The target does not know a session option that the scenario uses.",
     "family": "The scenario works on a family of state that the target does not have.",

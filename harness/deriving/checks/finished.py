@@ -115,5 +115,5 @@ def _prompt_fault(view: CellView, arm: Arm, turn: Turn | None, step: Step) -> st
         return ""
     count, _, digest = prompt_summary(view.cell.prompts, begun.prompt)
     length = count + (turn.cached if step.kind is StepKind.EXTEND else 0)
-    right = turn.prompt_tokens == length and turn.prompt_digest == digest
+    right = (view.templated or turn.prompt_tokens == length) and turn.prompt_digest == digest
     return "" if right else "other_prompt"

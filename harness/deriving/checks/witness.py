@@ -66,6 +66,8 @@ def broken(view: CellView, spec: CheckSpec, ref: PointRef) -> str:
         return "no_record"
     if spec.witness is Witness.NONE:
         return _none(view, ref, found)
+    if spec.witness is Witness.REUSED:
+        return _first((found.cached < 1, "nothing_reused"), _sum(found))
     if spec.witness is Witness.LIVE:
         return _first((found.cached < 1, "nothing_reused"), (found.restored_bytes > 0, "bytes_copied"), _sum(found))
     if spec.witness in _COPIES:

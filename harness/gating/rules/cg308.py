@@ -56,6 +56,8 @@ def _fault(sight: Sight, plan: CellPlan, spec: CheckSpec, ref: PointRef) -> str:
         return f"{account.cached} tokens reused and {account.forwarded} forwarded do not make {account.demanded}"
     if spec.witness in _COPIED:
         return _not_copied(sight, plan, ref, account, from_disk=spec.witness is Witness.DISK)
+    if spec.witness is Witness.REUSED:
+        return "" if account.cached else "no token was reused"
     if spec.witness is Witness.LIVE:
         return "" if account.cached and not account.restored else "the live session did not go on"
     if spec.witness is Witness.REFUSED:
