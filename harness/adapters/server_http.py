@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
@@ -45,6 +45,27 @@ class Client:
         """
         with self._answer("GET", path, None) as answer:
             return _whole(answer, path)
+
+    def get_list(self, path: str) -> Sequence[object]:
+        """Return the list that a path holds.
+
+        Raises:
+            EngineError: As :meth:`post`; what it holds is no list (:class:`ProtocolError`).
+        """
+        with self._answer("GET", path, None) as answer:
+            found = _parsed(answer.read(_MOST), path)
+        if not isinstance(found, list):
+            raise ProtocolError(f"{path}: found JSON of type {type(found).__name__}; expected a list")
+        return found
+
+    def get_text(self, path: str) -> str:
+        """Return the text that a path holds.
+
+        Raises:
+            EngineError: As :meth:`post`.
+        """
+        with self._answer("GET", path, None) as answer:
+            return answer.read(_MOST).decode("utf-8", "replace")
 
     def post(self, path: str, body: Json) -> Json:
         """Send a request and return its answer.
@@ -116,10 +137,15 @@ def _whole(answer: http.client.HTTPResponse, path: str) -> Json:
 
 
 def _json(data: bytes, path: str) -> Json:
+    found = _parsed(data, path)
+    if not isinstance(found, dict):
+        raise ProtocolError(f"{path}: found JSON of type {type(found).__name__}; expected a mapping")
+    return found
+
+
+def _parsed(data: bytes, path: str) -> object:
     try:
         found: object = json.loads(data)
     except ValueError:
         raise ProtocolError(f"{path}: found what is no JSON: {data[:80]!r}") from None
-    if not isinstance(found, dict):
-        raise ProtocolError(f"{path}: found JSON of type {type(found).__name__}; expected a mapping")
     return found

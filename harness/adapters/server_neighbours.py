@@ -1,8 +1,9 @@
 """Requests that are in flight while another one is made, shown to be by what comes back of them.
 
 A neighbour streams an answer long enough to outlast the request that it stands beside. Before that request is sent,
-each neighbour has begun to be answered; when its answer is there, none has come to its end. What cannot show that is an
-error, since nothing was tried.
+each neighbour has begun to be answered; when its answer is there, none has come to its end. Where the server tells what
+it is answering, it must say the same at both times: by its slots the very same tasks, by its metrics as many. What
+cannot show that is an error, since nothing was tried.
 """
 
 from __future__ import annotations
@@ -69,22 +70,53 @@ def prompts_beside(prompt: Sequence[int], count: int) -> Sequence[Sequence[int]]
     ]
 
 
+Busy = frozenset[str] | int | None
+"""What a server says it is answering: tasks, or how many requests; None: it does not say."""
+
+
 @contextmanager
-def in_flight(stream: Stream, prompt: Sequence[int], count: int, *, patience_s: float) -> Iterator[None]:
+def in_flight(
+    stream: Stream, prompt: Sequence[int], count: int, *, patience_s: float, busy: Callable[[], Busy]
+) -> Iterator[None]:
     """Hold neighbours of a prompt in flight around what is done inside.
 
+    Args:
+        stream: Makes the request of a neighbour.
+        prompt: Of what is done inside.
+        count: Of neighbours.
+        patience_s: Until each must have begun.
+        busy: Asks the server what it is answering.
+
     Raises:
-        EngineError: ``NotBeside``: a neighbour did not begin, or had ended when what was done inside had.
+        EngineError: ``NotBeside``: a neighbour did not begin, or had ended when what was done inside had, by what came
+            back of it or by what the server says.
     """
     neighbours = [Neighbour(stream, one) for one in prompts_beside(prompt, count)]
     try:
         for one in neighbours:
             if not one.began.wait(patience_s) or one.ended.is_set():
                 raise EngineError(f"NotBeside: a neighbour was not in flight: {one.why or 'it had ended'}")
+        before = busy()
+        if before is not None and _number(before) < count:
+            raise EngineError(f"NotBeside: the server is answering {_number(before)} of {count} neighbours")
         yield
+        left = _left(before, busy())
+        if left is not None and left < count:
+            raise EngineError(f"NotBeside: the server is still answering {left} of {count} neighbours")
         gone = sum(one.ended.is_set() for one in neighbours)
         if gone:
             raise EngineError(f"NotBeside: {gone} of {count} neighbours had ended before the answer was there")
     finally:
         for one in neighbours:
             one.leave()
+
+
+def _number(busy: frozenset[str] | int) -> int:
+    return busy if isinstance(busy, int) else len(busy)
+
+
+def _left(before: Busy, after: Busy) -> int | None:
+    """Return how many of the requests that were being answered still are; None: it is not told."""
+    if isinstance(before, frozenset) and isinstance(after, frozenset):
+        return len(before & after)
+    return after if isinstance(after, int) else None

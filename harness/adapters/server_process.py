@@ -18,15 +18,18 @@ from typing import Final
 from harness.adapters.server_http import Client
 from harness.errors import EngineCrashedError, EngineError, EngineHungError
 
+_CHILD: Final = "harness.adapters.server_child"
+_KEEPER: Final = "harness.adapters.server_keeper"
 _START_S: Final = 120.0
 _GRACE_S: Final = 5.0
 
 
 class OwnServer:
-    """A running child with a llama-server in it.
+    """A running child: a llama-server of the installed package, or the keeper of a server that a command starts.
 
     Args:
-        settings: What :mod:`harness.adapters.server_child` reads, without key, alias and folder.
+        settings: What :mod:`harness.adapters.server_child` reads, without key, alias and folder; with ``command``
+            what :mod:`harness.adapters.server_keeper` reads.
         patience_s: Seconds until a request counts as hung.
 
     Raises:
@@ -39,7 +42,7 @@ class OwnServer:
         reader, writer = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "harness.adapters.server_child", str(writer)],
+                [sys.executable, "-P", "-m", _KEEPER if "command" in settings else _CHILD, str(writer)],
                 stdin=subprocess.PIPE,
                 pass_fds=(writer,),
             )
@@ -48,9 +51,11 @@ class OwnServer:
         try:
             told = {**settings, "key": self._key, "alias": alias, "folder": str(self.folder)}
             self._say(json.dumps(told).encode() + b"\n")
-            address = self._address(reader)
-            self.client = Client(address, key=self._key, patience_s=patience_s, ended=self.status)
-            self._require_own(alias)
+            answer = self._listening(reader)
+            self.build = str(answer.get("build", ""))
+            """SHA-256 of what a server of a command has loaded; empty: the system does not tell."""
+            self.client = Client(str(answer["address"]), key=self._key, patience_s=patience_s, ended=self.status)
+            self._require_own(alias, aliased=settings.get("aliased", True) is True)
         except BaseException:
             self.close()
             raise
@@ -81,17 +86,27 @@ class OwnServer:
                 self._process.stdin.write(line)
                 self._process.stdin.flush()
 
-    def _address(self, reader: int) -> str:
+    def _listening(self, reader: int) -> Mapping[str, object]:
         if not select.select([reader], [], [], _START_S)[0]:
             raise EngineHungError(f"the server did not start within {_START_S:g} s")
         line = os.read(reader, 4096)
         if not line:
             status = self.status()
             raise EngineCrashedError(f"the server ended with status {status} before it listened", status=status or 0)
-        return str(json.loads(line)["address"])
+        told: Mapping[str, object] = json.loads(line)
+        return told
 
-    def _require_own(self, alias: str) -> None:
-        """Ask what answers there for the alias that only this child was given."""
-        found = self.client.get("/props").get("model_alias")
-        if found != alias:
+    def _require_own(self, alias: str, *, aliased: bool = True) -> None:
+        """Ask what answers there for the alias that only this child was given.
+
+        Args:
+            alias: Of this child.
+            aliased: It tells its alias among its properties; else among its models.
+        """
+        if aliased:
+            found = self.client.get("/props").get("model_alias") == alias
+        else:
+            models = self.client.get("/v1/models").get("data")
+            found = isinstance(models, list) and any(isinstance(one, dict) and one.get("id") == alias for one in models)
+        if not found:
             raise EngineError("NotTheServer: what listens at the address of the server that was started is another one")

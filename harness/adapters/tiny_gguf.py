@@ -59,13 +59,14 @@ class Recipe:
     tensors: Callable[[], Iterator[Tensor]]
 
 
-def write(arch: str, path: Path, seed: int = 0) -> None:
+def write(arch: str, path: Path, seed: int = 0, *, spelled: bool = False) -> None:
     """Write a model.
 
     Args:
         arch: One of :data:`ARCHITECTURES`.
         path: File to write; what is there is replaced.
         seed: Of the weights.
+        spelled: Give it a vocabulary that any ASCII text can be made of: a chat is text.
 
     Raises:
         KeyError: There is no such architecture.
@@ -74,7 +75,7 @@ def write(arch: str, path: Path, seed: int = 0) -> None:
 
     recipe = RECIPES[arch]
     writer = GGUFWriter(str(path), arch)
-    _head(writer, arch, recipe)
+    _head(writer, arch, recipe, spelled=spelled)
     for index, tensor in enumerate(recipe.tensors()):
         count = math.prod(tensor.shape)
         drawn = tensor.draw(_uniform(count, (seed << 16) + index)).reshape(tuple(reversed(tensor.shape)))
@@ -85,7 +86,7 @@ def write(arch: str, path: Path, seed: int = 0) -> None:
     writer.close()
 
 
-def _head(writer: object, arch: str, recipe: Recipe) -> None:
+def _head(writer: object, arch: str, recipe: Recipe, *, spelled: bool) -> None:
     """Write metadata and a vocabulary of numbered words: a token that is no whole character is held back in streams."""
     from gguf import GGUFWriter
 
@@ -106,11 +107,14 @@ def _head(writer: object, arch: str, recipe: Recipe) -> None:
             writer.add_uint32(key, value)
         else:
             writer.add_array(key, list(value))
-    words = [f"\u2581w{number}" for number in range(VOCAB - 3)]
+    letters = ["\u2581", "\n", *(chr(code) for code in range(33, 127))] if spelled else []
+    mark = " " if spelled else "\u2581"
+    words = [f"{mark}w{number}" for number in range(VOCAB - 3 - len(letters))]
     writer.add_tokenizer_model("llama")
-    writer.add_token_list(["<unk>", "<s>", "</s>", *words])
+    writer.add_token_list(["<unk>", "<s>", "</s>", *letters, *words])
     writer.add_token_scores([0.0] * VOCAB)
-    writer.add_token_types([2, 3, 3, *[1] * len(words)])
+    # user-defined words are found whole in a text, without merges
+    writer.add_token_types([2, 3, 3, *[1] * len(letters), *[4 if spelled else 1] * len(words)])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     writer.add_bool("tokenizer.ggml.add_bos_token", val=False)

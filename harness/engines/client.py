@@ -347,8 +347,9 @@ def _begun(answer: Message) -> Begun:
         restored_bytes=number(answer, "restored_bytes"),
         schedule=schedule,
         disk_bytes=number(answer, "disk_bytes"),
+        prompt_tokens=number(answer, "prompt_tokens"),
     )
-    if min(begun.cached, begun.restored_bytes, begun.disk_bytes) < 0:
+    if min(begun.cached, begun.restored_bytes, begun.disk_bytes, begun.prompt_tokens) < 0:
         raise ProtocolError(f"found {begun.cached} cached tokens and {begun.restored_bytes} restored bytes")
     return begun
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.deriving.prompts import prompt_ids
+from harness.deriving.support import templated
 from harness.engines import registry
 from harness.engines.client import Look, RemoteEngine, RemoteSession
 from harness.engines.host import EngineHost
@@ -90,6 +91,11 @@ class Kit:
         """Tell whether the adapter declares all of these."""
         return self.host.capabilities >= set(needs)
 
+    @property
+    def templated(self) -> bool:
+        """Whether the engine puts a template around prompts, and says by itself how many tokens one has."""
+        return templated(self.facts.identity)
+
     @contextmanager
     def engine(self, **options: str | int | bool) -> Iterator[RemoteEngine]:
         """Open an engine with an empty store, and close it again if its child lives."""
@@ -119,7 +125,7 @@ class Kit:
         begun = session.begin(prompt, cache=cache).value
         looks = {"begun": session.look(spool=False)}
         forwarded = 0
-        for end in [end for end in begun.schedule if end > begun.cached]:
+        for end in [end for end in begun.schedule if self.templated or end > begun.cached]:
             forwarded += session.prefill(end).value
             name = "prefilled" if end == begun.schedule[-1] else f"at {end}"
             looks[name] = session.look(spool=False)

@@ -83,6 +83,7 @@ def begun(found: Begun) -> dict[str, object]:
         "restored_bytes": int(found.restored_bytes),
         "schedule": [int(end) for end in found.schedule],
         "disk_bytes": int(found.disk_bytes),
+        "prompt_tokens": int(found.prompt_tokens),
     }
 
 

@@ -71,12 +71,16 @@ class Identity:
     facts: Options
     """Element types, library digests, effective settings read back; strings, integers, booleans.
 
-    Four may be told to say what the target is not: ``families`` (those that the state of its models has, like
+    Some may be told to say what the target is not: ``families`` (those that the state of its models has, like
     ``conv,kv,recurrent``: others are not demanded of its inventory) and ``session_options`` (those that it knows, like
     ``chunk,namespace``: cells that need others are ``not_supported``), ``image_options`` (engine options that its
     images are bound to, like ``threads``: cells that bring one into an engine with another value are
     ``not_supported``) and ``reordered_families`` (those over which it sums in another order after a restore, like
     ``window``: checks that state limits for that are judged within them, and count as tolerance, never as equality).
+    ``prompts`` is ``templated`` where the engine puts more around a prompt than it was given, as a chat does:
+    :attr:`Begun.prompt_tokens` then says how many tokens there were, and cells that ask how many of the scenario's were
+    reused are ``not_supported``. ``build_sha256`` is the SHA-256 of what was really loaded; with capability ``builds``
+    it must be told.
     """
     device: Options
     """Device name, memory kind, driver and runtime versions; ``unknown`` where it cannot be told."""
@@ -96,6 +100,8 @@ class Begun:
     """Ends of the prefill chunks over the whole prompt; last one is its length. Same on hits and misses."""
     disk_bytes: int = 0
     """Bytes that were loaded from the disk tier for it (capability ``disk``)."""
+    prompt_tokens: int = 0
+    """Tokens that the prompt has for the engine, where its fact ``prompts`` is ``templated``."""
 
 
 class Session(Protocol):

@@ -11,6 +11,7 @@ import pytest
 from harness import cli
 from harness.adapters.server_adapter import ServerAdapter
 from harness.adapters.server_http import Client
+from harness.adapters.server_session import ServerSession
 from harness.engines.conformance import conform
 from harness.engines.host import EngineHost
 from harness.engines.obligations import OBLIGATIONS
@@ -24,7 +25,16 @@ SCENARIOS = Path(__file__).parents[2] / "scenarios"
 IDS = list(range(8, 108))
 
 
-@pytest.mark.parametrize("options", [{}, {"arch": "hybrid"}, {"dialect": "llama_openai"}, {"stream": True}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"arch": "hybrid"},
+        {"dialect": "llama_openai"},
+        {"stream": True},
+        {"dialect": "llama_openai", "endpoint": "chat"},
+    ],
+)
 def test_every_obligation_is_met(options: dict[str, str | bool], tmp_path: Path) -> None:
     with EngineHost(Target(name="s", adapter="server", options={"preset": "tiny", **options}), tmp_path) as host:
         found = conform(host, OBLIGATIONS)
@@ -59,6 +69,7 @@ def test_the_server_is_bound_to_its_nonce_and_ends_with_its_engine() -> None:
 def test_a_cut_slot_file_ends_the_server_and_the_harness_says_how() -> None:
     engine = ServerAdapter().open({})
     session = engine.open_session({})
+    assert isinstance(session, ServerSession)
     session.begin(IDS, cache=False)
     session.prefill(len(IDS))
     image = bytes(session.export_image(1 << 30))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.adapters.server_adapter import ServerAdapter, ServerEngine, ServerSession, tokens_of
+from harness.adapters.server_adapter import ServerAdapter, ServerEngine
 from harness.adapters.server_dialects import DIALECTS
+from harness.adapters.server_session import ServerSession, tokens_of
 from harness.deriving.judge import judge
 from harness.engines.host import EngineHost, HostOptions
 from harness.engines.process import Limits
@@ -74,7 +76,9 @@ def options(url: str, **more: str | int | bool) -> dict[str, str | int | bool]:
 
 def opened(url: str, **more: str | int | bool) -> tuple[ServerEngine, ServerSession]:
     engine = ServerAdapter().open(options(url, **more))
-    return engine, engine.open_session({})
+    session = engine.open_session({})
+    assert isinstance(session, ServerSession)
+    return engine, session
 
 
 def target(url: str, **more: str | int | bool) -> Target:
@@ -227,3 +231,31 @@ def test_another_request_s_answer_fails(tmp_path: Path) -> None:
 
 def test_neighbours_that_end_at_once_make_an_error(tmp_path: Path) -> None:
     assert beside(tmp_path, "hasty") == "same-answer: engine_error"
+
+
+def test_a_neighbour_that_the_server_does_not_know_of_makes_an_error(tmp_path: Path) -> None:
+    assert beside(tmp_path, "loses_one") == "same-answer: engine_error"
+
+
+def test_a_server_that_does_not_tell_is_judged_by_what_comes_back(tmp_path: Path) -> None:
+    assert beside(tmp_path, "untold_slots") == "pass"
+
+
+@pytest.mark.parametrize(("wrong", "by"), [("", "slots"), ("untold_slots", "client")])
+def test_the_identity_says_by_what_requests_in_flight_are_judged(wrong: str, by: str) -> None:
+    with fake_server(wrong) as url:
+        engine, _ = opened(url)
+
+    assert engine.identity().facts["in_flight_by"] == by
+
+
+def test_a_server_that_counts_otherwise_than_it_answers_does_not_add_up() -> None:
+    with fake_server("claims_reuse") as url:
+        engine, session = opened(url)
+        engine.watch = replace(engine.watch, counts=True)
+        cold = session.begin(IDS, cache=True)
+        assert cold.cached + session.prefill(len(IDS)) == len(IDS)
+        warm = session.begin(IDS, cache=True)
+
+        assert warm.cached == len(IDS) - 1
+        assert session.prefill(len(IDS)) == len(IDS)

@@ -87,7 +87,7 @@ def _extend_works(kit: Kit) -> None:
         life = kit.live(session)
         start = life.looks["decoded"].position
         begun = session.extend(MORE).value
-        require(begun.cached == start, f"extend() says {begun.cached} tokens were there; {start} were")
+        require(kit.templated or begun.cached == start, f"extend() says {begun.cached} tokens were there; {start} were")
         for end in begun.schedule:
             session.prefill(end)
         require(session.look(spool=False).position == start + len(MORE), "position() is not where the extension ends")

@@ -30,11 +30,11 @@ def counters(kit: Kit) -> None:
     with kit.engine() as engine:
         session = engine.open_session({})
         cold = kit.live(session, cache=kit.can(Capability.PREFIX_CACHE))
-        _counts_of_turn(cold, cached=False)
+        _counts_of_turn(cold, cached=False, templated=kit.templated)
         if kit.can(Capability.PREFIX_CACHE):
             kit.dirty(session)
             warm = kit.live(session, cache=True)
-            _counts_of_turn(warm, cached=True)
+            _counts_of_turn(warm, cached=True, templated=kit.templated)
             require(
                 list(warm.begun.schedule) == list(cold.begun.schedule),
                 "the schedule of a hit differs from that of a miss; cut prompts by position, not by what is cached",
@@ -43,14 +43,17 @@ def counters(kit: Kit) -> None:
         if kit.can(Capability.SNAPSHOT):
             _counts_of_handle(session)
         if kit.can(Capability.EXTEND):
-            forwarded = sum(session.prefill(end).value for end in session.extend(MORE).value.schedule)
-            require(forwarded == len(MORE), f"{forwarded} tokens were forwarded for an extension of {len(MORE)}")
+            more = session.extend(MORE).value
+            forwarded = sum(session.prefill(end).value for end in more.schedule)
+            given = more.prompt_tokens - more.cached if kit.templated else len(MORE)
+            require(forwarded == given, f"{forwarded} tokens were forwarded for an extension of {given}")
     if kit.can(Capability.STORE, Capability.PREFIX_CACHE):
         _counts_of_store(kit)
 
 
-def _counts_of_turn(life: Life, *, cached: bool) -> None:
+def _counts_of_turn(life: Life, *, cached: bool, templated: bool) -> None:
     begun, total = life.begun, len(LONG)
+    there = begun.prompt_tokens if templated else total
     what = "warm" if cached else "cold"
     require(begun.schedule and begun.schedule[-1] == total, f"{what}: the schedule must end at the prompt's length")
     require(
@@ -59,11 +62,11 @@ def _counts_of_turn(life: Life, *, cached: bool) -> None:
     if not cached:
         require(not begun.restored_bytes, f"cold: begin() says {begun.restored_bytes} bytes were restored; 0 were")
     require(
-        begun.cached + life.forwarded == total,
-        f"{what}: {begun.cached} cached + {life.forwarded} forwarded are not the {total} tokens of the prompt; "
+        begun.cached + life.forwarded == there,
+        f"{what}: {begun.cached} cached + {life.forwarded} forwarded are not the {there} tokens of the prompt; "
         "count where the work is done",
     )
-    wanted = {"begun": begun.cached, "prefilled": total, "decoded": total + len(life.tokens)}
+    wanted = {"begun": 0 if templated else begun.cached, "prefilled": total, "decoded": total + len(life.tokens)}
     for name, look in life.looks.items():
         position = wanted.get(name, int(name.rpartition(" ")[2]) if name.startswith("at ") else look.position)
         require(look.position == position, f"{what}: position() is {look.position} {name}; {position} tokens are in")

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from harness.deriving.prompts import prompt_digest
+from harness.deriving.support import templated
 from harness.engines.interface import Begun
 from harness.errors import RefusedError
 from harness.model.evidence import Turn
@@ -60,7 +61,7 @@ def run(arm: ArmRun, step: Step) -> None:
         _prefill(arm, step, session, taken, step.until)
         _write(arm, step, begun.value, len(tokens), tokens, taken)
     else:
-        with _written(arm, step, begun.value, len(tokens), tokens, taken):
+        with _written(arm, step, begun.value, _total(arm, begun.value, len(tokens)), tokens, taken):
             _finish(arm, step, session, taken)
 
 
@@ -90,8 +91,14 @@ def extend(arm: ArmRun, step: Step) -> None:
     session.caching = step.cache
     session.prompt, session.schedule, session.position = tokens, begun.value.schedule, begun.value.cached
     taken = _Taken(begin_ns=begun.ns)
-    with _written(arm, step, begun.value, begun.value.cached + len(tokens), tokens, taken):
+    total = _total(arm, begun.value, begun.value.cached + len(tokens))
+    with _written(arm, step, begun.value, total, tokens, taken):
         _finish(arm, step, session, taken)
+
+
+def _total(arm: ArmRun, begun: Begun, given: int) -> int:
+    """Return the tokens of a prompt: as given; of a target that puts a template around it, as the engine tells them."""
+    return begun.prompt_tokens if templated(arm.cell.host.told) else given
 
 
 def decode(arm: ArmRun, step: Step) -> None:
