@@ -125,16 +125,19 @@ def block_group(*, quick: bool) -> Group:
         for tile in halves:
             np.copyto(copy, tile)
 
+    def each(step: Callable[..., object], kind: str, of: Sequence[object], path: paths.Coder) -> Callable[[], None]:
+        def run() -> None:
+            for one in of:
+                step(kind, one, path=path)
+
+        return run
+
     cases: dict[str, Callable[[], object]] = {MEMCPY: memcpy}
     for name in ("numpy", "compiled"):
         path = paths.coder(name)
         for kind in sorted(stored):
-            cases[f"{kind} quantise, {name}"] = lambda kind=kind, path=path: (  # type: ignore[misc]
-                [paths.quantised_blocks(kind, one, path=path) for one in floats] and None
-            )
-            cases[f"{kind} read, {name}"] = lambda kind=kind, path=path: (  # type: ignore[misc]
-                [paths.block_values(kind, one, path=path) for one in stored[kind]] and None
-            )
+            cases[f"{kind} quantise, {name}"] = each(paths.quantised_blocks, kind, floats, path)
+            cases[f"{kind} read, {name}"] = each(paths.block_values, kind, stored[kind], path)
     return Group(
         title=f"block types: {count} tiles",
         cases=cases,

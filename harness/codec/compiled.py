@@ -132,5 +132,5 @@ class Kernels:
         """As `blocks.dequantise`; None where a scale is not finite, which that function then tells."""
         groups = np.ascontiguousarray(rows).reshape(-1, blocks.BLOCK_BYTES[kind])
         out = np.empty((len(groups), blocks.BLOCK), np.float32)
-        bad = self._read_blocks[kind](groups, self._float_of, out)
+        bad = self._read_blocks[kind](groups, blocks.BLOCK // 2, self._float_of, out)
         return out.reshape(len(rows), -1) if bad < 0 else None
