@@ -35,6 +35,13 @@ _WORDS: Final[Mapping[str, str]] = {
     "round_trip_constant": "The round trip is reported, and is true by construction for this kind of payload.",
     "output_not_compared": "The output was not compared.",
     "amplification_of_other_terms": "The amplification is not written bytes per ideal byte.",
+    "one_token_compared": "One token was compared of each run, and nothing of the state.",
+    "text_compared": "Text was compared, and nothing of the state.",
+    "wire_narrowed": "Activations cross the wire in a narrower type than they were computed in.",
+    "digest_not_compared": "A digest of the state is given, and no other one that it was compared with.",
+    "two_clocks_added": "The time to the first token was added up of times of two machines.",
+    "provisional_families": "Some of its families are provisional: no oracle was asked for.",
+    "mismatch_filed_as_untested": "A run that did not match is filed under this word as well.",
 }
 """Codes of findings in words."""
 

@@ -236,6 +236,193 @@ def growth(**changes: Any) -> Record:
     }
 
 
+def a_step(**changes: Any) -> Record:
+    """One token over two stages, beside the model in one piece."""
+    return {
+        "mode": "single-step",
+        "status": "pass",
+        "model_identity": {"model_id": MODEL, "sha256": FIRST_FILE},
+        "matches": True,
+        "baseline": {"token_id": 7, "predicted_token": 41},
+        "split": {
+            "token_id": 7,
+            "predicted_token": 41,
+            "activation_width": WIDTH,
+            "wire_dtype": "f16",
+            "boundary": {
+                "producer_stage_index": 0,
+                "layer_start": 0,
+                "layer_end": 12,
+                "token_count": 1,
+                "payload_bytes": 4 * WIDTH,
+                "wire_payload_bytes": 2 * WIDTH,
+            },
+        },
+        "stage_models": [{"stage_index": 0, "layer_start": 0, "layer_end": 12, "load_mode": "runtime-slice"}],
+        **changes,
+    }
+
+
+def a_chain(**changes: Any) -> Record:
+    """One token over three stages."""
+    ends = [0, 8, 16, LAYERS]
+    return {
+        "mode": "chain",
+        "status": "pass",
+        "model_identity": {"model_id": MODEL},
+        "matches": True,
+        "baseline": {"token_id": 7, "predicted_token": 41},
+        "token_id": 7,
+        "predicted_token": 41,
+        "activation_width": WIDTH,
+        "wire_dtype": "f32",
+        "stages": [
+            {
+                "stage_index": index,
+                "layer_start": ends[index],
+                "layer_end": ends[index + 1],
+                "payload_bytes": None if index == 2 else 4 * WIDTH,
+                "forwarded_over_binary": index < 2,
+                "returned_predicted_token": index == 2,
+            }
+            for index in range(3)
+        ],
+        "stage_models": [],
+        **changes,
+    }
+
+
+def a_scan(*, counted: str = "split_count", bad: int = 0, **changes: Any) -> Record:
+    """Eight splits, some of which predict another token."""
+    results = [a_step() for _ in range(8)]
+    for one in results[:bad]:
+        one["matches"] = False
+        one["split"] = {**one["split"], "predicted_token": 42}
+    return {
+        "mode": "split-scan" if counted == "split_count" else "dtype-matrix",
+        "status": "pass" if not bad else "fail",
+        "model_identity": {"model_id": MODEL},
+        "baseline": {"token_id": 7, "predicted_token": 41},
+        counted: len(results),
+        "mismatch_count": bad,
+        "results": results,
+        **changes,
+    }
+
+
+def a_prefix_hit(*, warm: Record | None = None, control: Record | None = None, **changes: Any) -> Record:
+    """A prefix that two stages keep, beside a start without it."""
+    arm = {"http_status": 200, "content": "on the other side", "partial_prefix_hits": 0, "fatal_error_events": 0}
+    return {
+        "mode": "split-prefix-hit",
+        "status": "pass",
+        "model_identity": {"model_id": MODEL},
+        "split_layer": 12,
+        "layer_end": LAYERS,
+        "matches": True,
+        "partial_hit_observed": True,
+        "warm": {**arm, "partial_prefix_hits": 1, "warmup_http_status": 200, **(warm or {})},
+        "control": {**arm, **(control or {})},
+        **changes,
+    }
+
+
+def a_draft_ab(*, batched: Record | None = None, **changes: Any) -> Record:
+    """A draft head behind a server: three ways of answering."""
+    arm = {"http_status": 200, "content": "the maps ended here", "completion_tokens": 12}
+    return {
+        "mode": "native-mtp-openai-ab",
+        "status": "pass",
+        "model_id": MODEL,
+        "max_tokens": 12,
+        "exact_content_match": True,
+        "batched_events_required": True,
+        "batched_events_present": True,
+        "matches": True,
+        "baseline": {"case": "baseline", **arm},
+        "n1": {"case": "n1", **arm},
+        "batched": {"case": "batched", **arm, **(batched or {})},
+        **changes,
+    }
+
+
+def a_remote(**changes: Any) -> Record:
+    """A state handed to another machine; its time is a sum over both."""
+    prefill, export, transfer, attach, first, local = 812.5, 20.25, 91.125, 11.5, 14.0, 1650.25
+    apart = prefill + export + transfer + attach + first
+    return {
+        "mode": "remote-handoff",
+        "status": "pass",
+        "role": "send",
+        "model_identity": {"model_id": MODEL},
+        "matches": True,
+        "tokens_match": True,
+        "baseline_matches": True,
+        "state_payload_kind": "kv-recurrent",
+        "prompt_token_count": 4096,
+        "decode_token_count": 4,
+        "source_tokens": [5, 6, 7, 8],
+        "restored_tokens": [5, 6, 7, 8],
+        "state_bytes": 12_000_000,
+        "state_bytes_per_prompt_token": 12_000_000 / 4096,
+        "kv_bytes": 11_000_000,
+        "recurrent_bytes": 1_000_000,
+        "payload_digest": FIRST_FILE,
+        "source_prefill_ms": prefill,
+        "state_export_ms": export,
+        "transfer_ms": transfer,
+        "receiver": {"kv_attach_ms": attach, "first_decode_ms": first},
+        "ttft_disaggregated_ms": apart,
+        "ttft_local_ms": local,
+        "ttft_speedup": local / apart,
+        **changes,
+    }
+
+
+def a_policy(**changes: Any) -> Record:
+    """What families have to pass; it holds no result."""
+    lanes = ["single-step", "chain", "state-handoff"]
+    model = {
+        "family": "dense-one",
+        "class": "causal",
+        "architecture": "one",
+        "profile": "full",
+        "artifact": {
+            "repo": "Some/Model",
+            "revision": "ab" * 20,
+            "files": ["model.gguf"],
+            "file_integrity": {"model.gguf": {"size_bytes": 1000, "blob_id": FIRST_FILE}},
+        },
+        "notes": "",
+    }
+    return {
+        "schema_version": 1,
+        "policy": {
+            "profiles": {
+                "full": {"status": "certified", "oracle": "local-monolithic", "required_lanes": lanes},
+                "graph-only": {"status": "provisional", "oracle": "none", "required_lanes": ["graph-parse"]},
+            }
+        },
+        "models": [model, {**model, "family": "dense-two", "profile": "graph-only"}],
+        **changes,
+    }
+
+
+def a_roster(**changes: Any) -> Record:
+    """Which architectures may be split, bound to a build."""
+    return {
+        "schema_version": 2,
+        "native_recipe": {"llama_upstream_sha": "ab" * 20, "skippy_abi": "1.2.3", "patch_queue_sha256": FIRST_FILE},
+        "architectures": ["alpha", "zeta"],
+        **changes,
+    }
+
+
+def a_capability(word: str = "untested") -> Record:
+    """What is drafted of a family after its run."""
+    return {"family_id": "dense-one", "layer_count": LAYERS, "activation_width": WIDTH, "exact_state_mobility": word}
+
+
 def written(record: Mapping[str, Any]) -> bytes:
     """Bytes as a publisher's tool writes them."""
     return (json.dumps(record, indent=2) + "\n").encode()

@@ -6,6 +6,8 @@
 ``gate_report``         what a gate command wrote: ``passed``, ``failure_reasons`` and all numbers at the top
 ``handoff_report``      a state handed over: ``matches`` and what it is made of, perhaps a gate report inside
 ``growth_report``       a prompt that grows turn by turn: ``turns``, ``max_amplification``
+other reports           one way of running beside another: see `harness.deriving.foreign.lanes`
+policies                what is to be certified: see `harness.deriving.foreign.promises`
 ======================  ========================================================================================
 """
 
@@ -16,7 +18,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from harness.deriving.foreign.lanes import chain_row, draft_row, prefix_hit_row, remote_row, scan_row, step_row
 from harness.deriving.foreign.nouns import Case, Exclusion, Gates, Record, Row, Sample, Times, Workload
+from harness.deriving.foreign.promises import capability_row, policy_row, roster_row
 from harness.deriving.foreign.reading import Members
 from harness.deriving.foreign.rows import growth_row, handoff_row
 from harness.errors import InvalidDocumentError
@@ -34,11 +38,17 @@ def read_record(value: Mapping[str, object], where: str) -> Record:
         InvalidDocumentError: It is of no known shape, or a member is not what its shape has.
     """
     found = Members(value, where)
+    for name, (members, why) in _REFUSED.items():
+        if found.has(*members):
+            raise InvalidDocumentError(f"this shape is not read: {name} ({why})", where=where)
     for name, (members, read) in _SHAPES.items():
         if found.has(*members):
             return read(found, name)
     known = "; ".join(f"{name} ({', '.join(members)})" for name, (members, _) in _SHAPES.items())
-    raise InvalidDocumentError(f"is of no known shape; known are: {known}", where=where)
+    raise InvalidDocumentError(
+        f"is of no known shape; known are: {known}. Of a folder import each report; its manifest is not read",
+        where=where,
+    )
 
 
 def _summary(found: Members, shape: str) -> Record:
@@ -116,12 +126,41 @@ def _growth(found: Members, shape: str) -> Record:
     return _record(found, shape, Gates(), [], others=[growth_row(found)])
 
 
+def _lane(row: Callable[[Members], Row]) -> Callable[[Members, str], Record]:
+    """A shape that is one row."""
+    return lambda found, shape: _record(found, shape, Gates(), [], others=[row(found)])
+
+
+def _scan(counted: str) -> Callable[[Members, str], Record]:
+    def read(found: Members, shape: str) -> Record:
+        return _record(found, shape, Gates(), [], others=[scan_row(found, shape, counted)])
+
+    return read
+
+
+_REFUSED: Final[Mapping[str, tuple[Sequence[str], str]]] = {
+    "trace of one model's kernels": (
+        ("trace_parity", "variants"),
+        "it compares two kernels within a tolerance, and hands no state over",
+    ),
+}
+"""What is known and not read, with the members that tell it and the reason."""
 _SHAPES: Final[Mapping[str, tuple[Sequence[str], Callable[[Members, str], Record]]]] = {
     "typed_summary": (("cases", "thresholds", "workload"), _typed),
     "summary": (("metrics", "thresholds", "workload"), _summary),
     "handoff_report": (("matches", "predicted_token_matches", "state_payload_kind"), _handoff),
     "growth_report": (("turns", "max_amplification", "segment_bytes"), _growth),
     "gate_report": (("passed", "cache_type_k", "cache_type_v", "continuation_steps"), _gate_report),
+    "remote_handoff": (("role", "tokens_match", "source_tokens", "restored_tokens"), _lane(remote_row)),
+    "split_scan": (("split_count", "mismatch_count", "results"), _scan("split_count")),
+    "dtype_matrix": (("dtype_count", "mismatch_count", "results"), _scan("dtype_count")),
+    "split_prefix_hit": (("partial_hit_observed", "warm", "control"), _lane(prefix_hit_row)),
+    "mtp_ab": (("exact_content_match", "baseline", "n1", "batched"), _lane(draft_row)),
+    "chain": (("matches", "baseline", "predicted_token", "stages"), _lane(chain_row)),
+    "single_step": (("matches", "baseline", "split"), _lane(step_row)),
+    "family_policy": (("policy", "models"), _lane(policy_row)),
+    "split_roster": (("native_recipe", "architectures"), _lane(roster_row)),
+    "capability_draft": (("exact_state_mobility", "family_id"), _lane(capability_row)),
 }
 """Name to the members that tell it, and what reads it; the first that fits."""
 
@@ -247,6 +286,9 @@ def _models(found: Members) -> Iterator[tuple[str, str]]:
     elif identity is not None:
         inner = found.inner("model_identity")
         yield inner.text("id", inner.text("model_id")), inner.text("sha256")
+    told = found.value.get("model_id")
+    if isinstance(told, str):
+        yield told, ""
     if isinstance(found.value.get("stage_models"), list):
         for one in found.list("stage_models"):
             yield one.text("id", one.text("model_id")), one.text("sha256")
