@@ -29,7 +29,7 @@ extras-if-any: venv
 # a stop or an error on a real engine is a finding, not a failure of this target: it is in the table and in runs/engines/
 engines: extras ## the suite on every real engine, with what it finds (ENGINES=names of lab or entry points)
 	@for e in $(ENGINES); do \
-	  for s in $(SUITE) engines; do \
+	  for s in $(SUITE) more engines; do \
 	    echo "== $$e $$s"; $(BIN)/statecert run --suite $$s --target $$e --quiet --out runs/engines || [ $$? -eq 1 -o $$? -eq 3 -o $$? -eq 5 ] || exit $$?; \
 	  done; \
 	done

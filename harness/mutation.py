@@ -28,11 +28,9 @@ from harness.model.evidence import Crash, Evidence
 from harness.model.scenario import CellPlan, Plan, Scenario
 from harness.model.target import Environment, Source, Target, TargetFacts
 from harness.model.values import Outcome
-from harness.pipeline import Bench, make_plans, private_names, read_bytes, run_one
+from harness.pipeline import SCALED, Bench, make_plans, private_names, read_bytes, run_one
 from harness.wire.evidence_doc import read_evidence
 
-SUITES: Final = ("default", "more")
-"""Suites in which scenarios run scaled down; the first that a scenario has is the one that its mutants meet."""
 _FACT: Final = "mutant."
 _CONTROLS: Final = "CTRL."
 _HARNESS: Final = frozenset({"REPEAT.COLD@1", "RUN.FINISHED@1"})
@@ -280,7 +278,7 @@ def cell_of(expected: Expected, scenarios: Mapping[str, Scenario]) -> Plan:
 
 def scaled_suite(scenario: Scenario) -> str:
     """Return the suite in which a scenario runs scaled down; its first one where it has no such suite."""
-    return next((suite for suite in SUITES if suite in scenario.suites), next(iter(scenario.suites), SUITES[0]))
+    return next((suite for suite in SCALED if suite in scenario.suites), next(iter(scenario.suites), SCALED[0]))
 
 
 def _fits(cell: CellPlan, labels: Mapping[str, str]) -> bool:

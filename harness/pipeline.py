@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 ADHOC: Final = "adhoc"
 """Name of the suite when a caller gives a scale."""
+SCALED: Final = ("default", "more")
+"""Suites in which scenarios run scaled down; a scenario is in one of them at most."""
 
 
 def available_scenarios(folder: Path | None = None) -> dict[str, Scenario]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from harness.errors import NothingToDoError, UsageError
 
 if TYPE_CHECKING:
-    from harness.model.scenario import Scenario
+    from harness.model.scenario import Plan, Scenario
     from harness.model.target import Target
     from harness.reporting.tables import Table
 
@@ -34,8 +34,8 @@ def add_scenarios(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--suite",
-        default="default",
-        help="default, more, full or hw: which scenarios, at which scales (default: %(default)s)",
+        help="default, more, full or hw: which scenarios, at which scales (default: default; a scenario that is named"
+        " and not in it: more)",
     )
     parser.add_argument("--scale", type=int, help="run at this scale instead of the suite's")
     parser.add_argument("--scenarios", type=Path, metavar="DIR", help="take scenarios from this folder")
@@ -220,6 +220,24 @@ def chosen_scenarios(names: Sequence[str], folder: Path | None) -> list[tuple[Sc
     if not chosen:
         raise NothingToDoError(f"no scenario in {folder or 'the package'}")
     return list(chosen.values())
+
+
+def chosen_plans(args: argparse.Namespace) -> list[Plan]:
+    """Plans of what the options of `add_scenarios` ask for.
+
+    Raises:
+        UsageError: There is no such scenario or cell, or it does not belong to the suite.
+    """
+    from harness.pipeline import SCALED, make_plans
+
+    chosen = chosen_scenarios(args.scenario, args.scenarios)
+    if args.suite or args.scale is not None or not args.scenario:
+        return make_plans(chosen, args.suite or SCALED[0], args.scale)
+    return [
+        plan
+        for one in chosen
+        for plan in make_plans([one], next((name for name in SCALED if name in one[0].suites), SCALED[0]))
+    ]
 
 
 def _unknown(identity: str, known: Mapping[str, object]) -> str:

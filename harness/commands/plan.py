@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from harness.commands.common import add_json, add_scenarios, chosen_scenarios, show
+from harness.commands.common import add_json, add_scenarios, chosen_plans, show
 from harness.errors import ExitCode, NothingToDoError
 from harness.reporting.tables import Column, Table
 from harness.reporting.units import counted
@@ -20,9 +20,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Expand the scenarios and print one row per cell."""
-    from harness.pipeline import make_plans
-
-    plans = make_plans(chosen_scenarios(args.scenario, args.scenarios), args.suite, args.scale)
+    plans = chosen_plans(args)
+    suites = " and ".join(dict.fromkeys(plan.suite for plan in plans))
     rows: list[dict[str, str | int]] = [
         {
             "cell": cell.id,
@@ -37,7 +36,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         if cell.id in plan.selected
     ]
     if not rows:
-        raise NothingToDoError(f"no cell in suite {args.suite!r}")
+        raise NothingToDoError(f"no cell in suite {suites!r}")
     columns = (
         Column(key="cell", header="cell"),
         Column(key="does", header="does"),
@@ -46,7 +45,5 @@ def run(args: argparse.Namespace) -> ExitCode:
         Column(key="tokens", header="longest prompt", justify="right"),
         Column(key="title", header="what it shows"),
     )
-    show(
-        Table(title=f"{counted(len(rows), 'cell')}, suite {args.suite}", columns=columns, rows=rows), as_json=args.json
-    )
+    show(Table(title=f"{counted(len(rows), 'cell')}, suite {suites}", columns=columns, rows=rows), as_json=args.json)
     return ExitCode.GOOD

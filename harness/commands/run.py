@@ -21,7 +21,7 @@ from harness.commands.common import (
     add_json,
     add_scenarios,
     add_target,
-    chosen_scenarios,
+    chosen_plans,
     chosen_target,
     require_folder,
     show,
@@ -74,14 +74,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Run, judge, file, print."""
-    from harness.pipeline import make_plans, new_run_folder
+    from harness.pipeline import new_run_folder
 
     require_folder(args.out, "--out")
     if args.certify:
         require_folder(args.certify, "--certify")
     if args.jobs < 1:
         raise UsageError(f"--jobs: found {args.jobs}; expected 1 or more")
-    plans = make_plans(chosen_scenarios(args.scenario, args.scenarios), args.suite, args.scale)
+    plans = chosen_plans(args)
     target = chosen_target(args.target, args)
     folder = new_run_folder(args.out)
     certificates = args.certify or folder / "certificates"

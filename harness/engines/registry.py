@@ -6,7 +6,9 @@ offer one name are an error that names both; nothing is taken by the order in wh
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, cast
 
@@ -19,9 +21,20 @@ MUTANTS: Final = "harness.mutants"
 """Entry-point group of engines with one planted fault; never certifiable."""
 
 
+@lru_cache(maxsize=16)
+def _on(path: tuple[str, ...], group: str) -> tuple[EntryPoint, ...]:
+    """Entry points of a group on an import path; read once for some hundred mutants."""
+    del path
+    return tuple(entry_points(group=group))
+
+
+def _points(group: str) -> tuple[EntryPoint, ...]:
+    return _on(tuple(sys.path), group)
+
+
 def names(group: str = ENGINES) -> Sequence[str]:
     """Return the names that a group knows, sorted. Loads nothing."""
-    return sorted({point.name for point in entry_points(group=group)})
+    return sorted({point.name for point in _points(group)})
 
 
 def extras(name: str, group: str = ENGINES) -> Sequence[str]:
@@ -39,7 +52,7 @@ def find(name: str, group: str = ENGINES) -> EntryPoint:
     Raises:
         UsageError: No package offers the name, or more than one does.
     """
-    points = [point for point in entry_points(group=group) if point.name == name]
+    points = [point for point in _points(group) if point.name == name]
     if not points:
         known = ", ".join(names(group)) or "none (is the package installed, not only on the path?)"
         raise UsageError(f"no engine {name!r} in {group}; known are: {known}")
