@@ -25,8 +25,8 @@ TITLE: Final = "A prompt served twice"
 FIRST_SCENARIO: Final = "Z01"
 """Id of the scenario that travels with a new adapter."""
 LANGUAGES: Final = {
-    "c": "cc -std=c11 -O1 -Wall -o {name} {source}",
-    "rust": "rustc --edition 2021 -O -o {name} {source}",
+    "c": "cc -std=c11 -O1 -Wall -o driver *.c",
+    "rust": "rustc --edition 2021 -O -o driver driver.rs",
 }
 """Languages that there is a driver in, and how it is built."""
 _ID: Final = re.compile(r"[A-Z][0-9]{2,3}")
@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     driver = kinds.add_parser("driver", help="a program with a toy engine that speaks the stdio protocol")
     driver.add_argument("name", help="name of the engine: lower-case letters, digits, dashes")
     driver.add_argument("--language", choices=sorted(LANGUAGES), default="c", help="default: %(default)s")
-    driver.add_argument("--dir", type=Path, default=Path(), help="folder that takes the source (default: here)")
+    driver.add_argument("--dir", type=Path, default=Path(), help="folder that takes the driver's (default: here)")
 
 
 def run(args: argparse.Namespace) -> ExitCode:
@@ -57,9 +57,9 @@ def run(args: argparse.Namespace) -> ExitCode:
         sys.stdout.write(f"{path}\nnext  statecert run {path}\n")
         return ExitCode.GOOD
     if args.kind == "driver":
-        path = new_driver(args.name, args.language, args.dir)
-        build = LANGUAGES[args.language].format(name=args.name, source=path.as_posix())
-        sys.stdout.write(f"{path}\nnext  {build}\nnext  statecert conform --command ./{args.name}\n")
+        folder = new_driver(args.name, args.language, args.dir)
+        build = f"cd {folder} && {LANGUAGES[args.language]}"
+        sys.stdout.write(f"{folder}\nnext  {build}\nnext  statecert conform --command ./driver\n")
         return ExitCode.GOOD
     folder = new_adapter(args.name, args.dir)
     sys.stdout.write(f"{folder}\n" + "".join(f"next  {command}\n" for command in next_commands(args.name, folder.name)))
@@ -127,22 +127,25 @@ def new_adapter(name: str, folder: Path) -> Path:
 
 
 def new_driver(name: str, language: str, folder: Path) -> Path:
-    """Write the source of a driver; return where it is.
+    """Write the sources of a driver; return their folder.
 
     Raises:
-        UsageError: The name is none, or the file is there already.
+        UsageError: The name is none, or is taken by a folder.
         StorageError: The disk refuses.
     """
-    from harness.wire.resources import resource_text
+    from harness.wire.resources import resource_names, resource_text
 
     if not _NAME.fullmatch(name) or len(name) > _MOST:
         raise UsageError(f"found the name {name!r}; allowed are lower-case letters, digits and single dashes")
-    ending = {"c": "c", "rust": "rs"}[language]
-    source = resource_text("examples", f"stdio/driver.{ending}").decode()
-    path = folder / f"{name}.{ending}"
-    slug = f"toy_{language}"
-    _write_tree(path, source.replace(slug, name.replace("-", "_")))
-    return path
+    target = folder / name
+    if target.exists():
+        raise UsageError(f"{target} is there already; nothing was written")
+    start = f"stdio/{language}/"
+    sources = [one for one in resource_names("examples") if one.startswith(start)]
+    slug = name.replace("-", "_")
+    files = {one.removeprefix(start): resource_text("examples", one).decode() for one in sources}
+    _write_folder(target, {one: text.replace(f"toy_{language}", slug) for one, text in files.items()})
+    return target
 
 
 def adapter_files(name: str) -> Mapping[str, str]:

@@ -21,7 +21,7 @@ Kind = Literal["schemas", "scenarios", "examples"]
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120 - see folder()
 _LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
 _SIGNS: Final = dict.fromkeys(map(ord, "._+-"))
-_ENDINGS: Final = (".json", ".yaml", ".c", ".rs")
+_ENDINGS: Final = (".json", ".yaml", ".c", ".h", ".rs")
 
 
 def folder(kind: Kind) -> Path:
@@ -47,7 +47,7 @@ def specimens() -> str:
 def resource_names(kind: Kind) -> tuple[str, ...]:
     """Return the names of all resources of ``kind``, sorted: paths below their folder, with ``/``.
 
-    Only files count that end in ``.json``, ``.yaml``, ``.c`` or ``.rs``; a folder that is absent has none.
+    Only files count that end in ``.json``, ``.yaml``, ``.c``, ``.h`` or ``.rs``; a folder that is absent has none.
     """
     root = folder(kind)
     found = (path for path in root.rglob("*") if path.is_file())

@@ -148,11 +148,13 @@ def test_missing_words_are_usage_errors(words: list[str]) -> None:
 
 @pytest.mark.parametrize(("language", "ending"), [("c", "c"), ("rust", "rs")])
 def test_a_new_driver_names_itself_and_is_never_written_over(language: str, ending: str, tmp_path: Path) -> None:
-    path = new_driver("my-engine", language, tmp_path)
+    folder = new_driver("my-engine", language, tmp_path)
 
-    assert path == tmp_path / f"my-engine.{ending}"
-    assert "my_engine" in path.read_text("utf-8")
-    assert f"toy_{language}" not in path.read_text("utf-8")
+    source = (folder / f"driver.{ending}").read_text("utf-8")
+    assert folder == tmp_path / "my-engine"
+    assert "'engine':'my_engine'" in source
+    assert f"toy_{language}" not in source
+    assert {path.stem for path in folder.iterdir()} == {"driver", "protocol", "cachegen", "toy"}
     with pytest.raises(UsageError, match="already"):
         new_driver("my-engine", language, tmp_path)
     with pytest.raises(UsageError, match="lower-case"):
