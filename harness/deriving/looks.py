@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from harness.model.scenario import Arm, PointRef, Step, StepKind
@@ -71,3 +71,16 @@ def source(arm: Arm, label: str, refused: Collection[str] = ()) -> Step | None:
         if step.label == label:
             return found
     return None
+
+
+def sessions_of(arm: Arm) -> Mapping[str, tuple[int, str]]:
+    """Return the session of each step of an arm, by label: how many restarts came before it, and its name.
+
+    A restart ends all sessions, so that a name stands for another session behind it, perhaps of another architecture.
+    """
+    found: dict[str, tuple[int, str]] = {}
+    restarts = 0
+    for step in arm.steps:
+        restarts += step.kind is StepKind.RESTART
+        found[step.label] = (restarts, step.session)
+    return found

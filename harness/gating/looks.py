@@ -8,7 +8,7 @@ from typing import Final
 from harness.gating.sight import Sight
 from harness.model.evidence import Point
 from harness.model.scenario import CellPlan, PointRef, Step, StepKind
-from harness.model.values import ArmRole, Phase
+from harness.model.values import ArmRole, Observability, Phase
 
 _COME_AND_GO: Final = ("logits", "sampler")
 _TURNS: Final = (StepKind.RUN, StepKind.RESUME, StepKind.EXTEND)
@@ -19,7 +19,7 @@ _Look = tuple[str, str, Phase, int]
 
 def faults(sight: Sight, plan: CellPlan) -> Iterator[str]:
     """Return what keeps a cell from passing, in words; nothing where all is there."""
-    if sight.grade == "parts":
+    if sight.grade == "parts" and plan.observability is Observability.PARTS:
         yield from _inventory(sight, plan)
     yield from _left_out(sight, plan)
     yield from _varying(sight, plan)
@@ -39,8 +39,8 @@ def due(step: Step) -> Iterator[Phase]:
 
 def _inventory(sight: Sight, plan: CellPlan) -> Iterator[str]:
     """Every look lists the same parts as the others of its session, the metadata first, every needed family."""
-    sessions = {(arm.id, step.label): step.session for arm in plan.arms for step in arm.steps}
-    listed: dict[tuple[str, int, str], list[str]] = {}
+    sessions = dict(_sessions(plan))
+    listed: dict[tuple[str, int, int, str], list[str]] = {}
     for point in sight.points_of_cell(plan.id):
         rows = sight.tables.get(point.root, ())
         at = f"{point.arm}.{point.label} at {point.phase}"
@@ -52,9 +52,17 @@ def _inventory(sight: Sight, plan: CellPlan) -> Iterator[str]:
         names = [row.name for row in rows if row.family not in _COME_AND_GO]
         if len(set(names)) != len(names):
             yield f"{at} lists a part twice"
-        session = sessions.get((point.arm, point.label), point.label)
-        if listed.setdefault((point.arm, point.rep, session), names) != names:
+        lives, session = sessions.get((point.arm, point.label), (0, point.label))
+        if listed.setdefault((point.arm, point.rep, lives, session), names) != names:
             yield f"{at} lists other parts than its session before"
+
+
+def _sessions(plan: CellPlan) -> Iterator[tuple[tuple[str, str], tuple[int, str]]]:
+    """The session of each step; a name behind a restart is another session, since the process is."""
+    for arm in plan.arms:
+        kinds = [step.kind for step in arm.steps]
+        for number, step in enumerate(arm.steps):
+            yield (arm.id, step.label), (kinds[: number + 1].count(StepKind.RESTART), step.session)
 
 
 def _left_out(sight: Sight, plan: CellPlan) -> Iterator[str]:

@@ -12,9 +12,9 @@ import pytest
 from harness.deriving.checks.quicker import rank_of
 from harness.errors import InvalidScenarioError
 from harness.model.evidence import Turn
-from harness.model.values import Outcome
+from harness.model.values import Outcome, Phase
 from tests.fakes.evidence import Recorded, recorded
-from tests.fakes.timed import COLD, TIMED, timed, timed_scenario, with_times
+from tests.fakes.timed import COLD, TIMED, another_engine_behind_the_restart, timed, timed_scenario, with_times
 
 Change = Callable[[Recorded], Recorded]
 
@@ -144,3 +144,16 @@ def test_a_perfect_engine_whose_times_are_equal_shows_nothing() -> None:
 
 def test_the_scenario_is_not_changed_by_reading() -> None:
     assert copy.deepcopy(timed_scenario(TIMED)) == timed_scenario(TIMED)
+
+
+def test_a_session_of_the_same_name_behind_a_restart_may_list_other_parts() -> None:
+    changed = another_engine_behind_the_restart(timed())
+
+    assert changed.result("inventory").outcome is Outcome.PASS
+    assert changed.result("inventory").detail == timed().result("inventory").detail
+
+
+def test_one_of_the_same_process_may_not() -> None:
+    changed = timed().with_rows("timed", "c4", Phase.END, lambda rows: [row for row in rows if row.name != "layer1.v"])
+
+    assert changed.result("inventory").reason == "parts_come_and_go"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.certifying.issue import issue
 from tests.fakes.evidence import Recorded
-from tests.fakes.timed import COLD, WARM, timed, with_times
+from tests.fakes.timed import COLD, WARM, another_engine_behind_the_restart, timed, with_times
 from tests.foreign import published
 from tests.foreign.support import imported
 from tests.gating.campaign_fixtures import campaign_body
@@ -21,7 +21,12 @@ def valid_timed(folder: Path) -> None:
     issue(timed().data(), folder)
 
 
-VALID.update(valid_timed=valid_timed)
+def valid_restarted(folder: Path) -> None:
+    """Behind a restart another architecture lists other parts under a session's name."""
+    issue(another_engine_behind_the_restart(timed()).data(), folder)
+
+
+VALID.update(valid_timed=valid_timed, valid_restarted=valid_restarted)
 
 
 def under_it(folder: Path, run: Recorded) -> None:

@@ -1,9 +1,9 @@
 """``STATE.INVENTORY``: nothing is unhashed, nothing is missing, and labels fit the bytes.
 
 At every look: part 0 is the metadata, names are unique, the families that the scenario needs are there, sizes follow
-from shapes. Over all looks of one session the same parts are listed; only logits and sampler may come and go. And what
-is listed is what the engine works on: once the model has been run over some tokens no part of the state has bytes of
-one value only, and none is the same after all prompts, where these end in different tokens.
+from shapes. Over all looks of one session (a restart ends it) the same parts are listed; only logits and sampler may
+come and go. And what is listed is what the engine works on: once the model has been run over some tokens no part of the
+state has bytes of one value only, and none is the same after all prompts, where these end in different tokens.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.deriving.checks.answers import answer
+from harness.deriving.looks import sessions_of
 from harness.deriving.prompts import prompt_summary
 from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
@@ -46,12 +47,13 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
     """Answer the question."""
     if not view.points:
         return answer(spec, Outcome.ERROR, "nothing_compared", observed=0)
-    kinds: dict[tuple[str, int, str], tuple[tuple[str, str], ...]] = {}
+    kinds: dict[tuple[str, int, int, str], tuple[tuple[str, str], ...]] = {}
+    sessions = {arm.id: sessions_of(arm) for arm in view.cell.arms}
     for point in view.points.values():
         rows = view.table(point).rows
         fault = table_fault(rows, view.cell.families)
         if not fault:
-            session = _session(view, point)
+            session = (point.arm, point.rep, *sessions[point.arm][point.label])
             listed = tuple((row.name, row.family) for row in rows if row.family not in _COME_AND_GO)
             fault = "" if kinds.setdefault(session, listed) == listed else "parts_come_and_go:"
         if fault or (fault := _unwritten(point, rows)):
@@ -59,8 +61,8 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
     unchanging = _unchanging(view)
     if unchanging is not None:
         return _failed(spec, *unchanging)
-    looks = len(view.points)
-    return answer(spec, Outcome.PASS, observed=looks, detail={"looks": looks, "sessions": len(kinds)})
+    looks, names = len(view.points), len({(arm, rep, name) for arm, rep, _, name in kinds})
+    return answer(spec, Outcome.PASS, observed=looks, detail={"looks": looks, "sessions": names})
 
 
 def table_fault(rows: Sequence[PartRow], families: Sequence[str] = ()) -> str:
@@ -135,10 +137,6 @@ def _is_state(row: PartRow) -> bool:
 def _is_valid(row: PartRow, point: Point) -> bool:
     """Whether a part holds anything at this look: a buffer of logits may be there before there are any."""
     return row.family != Family.LOGITS or bool(point.logits)
-
-
-def _session(view: CellView, point: Point) -> tuple[str, int, str]:
-    return point.arm, point.rep, view.step(PointRef(arm=point.arm, label=point.label)).session
 
 
 def _failed(spec: CheckSpec, point: Point, fault: str) -> CheckResult:
