@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -192,3 +194,30 @@ def test_a_handle_that_was_never_there_is_still_missing(tmp_path: Path) -> None:
         with pytest.raises(TorchEngineError) as caught:
             engine.open_session().begin(PROMPT, use_cache=True)
         assert caught.value.code == "missing"
+
+
+@pytest.fixture
+def heard() -> Iterator[list[str]]:
+    """Classes that something unpickled while the test ran."""
+    found: list[str] = []
+    listens = [True]
+
+    def hear(event: str, arguments: tuple[object, ...]) -> None:
+        if listens and event == "pickle.find_class":
+            found.append(str(arguments))
+
+    sys.addaudithook(hear)  # a hook cannot be taken away again, so it is made deaf
+    yield found
+    listens.clear()
+
+
+def test_nothing_is_unpickled_while_state_comes_back(tmp_path: Path, heard: list[str]) -> None:
+    with engine_on(tmp_path) as engine:
+        warm_up(engine.open_session(), PROMPT)
+    with engine_on(tmp_path) as engine:
+        reused, _ = again(engine, PROMPT)
+
+    assert reused == 3 * CHUNK
+    assert heard == []
+    pickle.loads(pickle.dumps(tmp_path))
+    assert heard
