@@ -12,6 +12,8 @@ from harness.model.values import ArmRole, Guarantee, Observability, Phase, Witne
 
 MEASURES: Final = ("ulp", "relative_ppb", "absolute_nano")
 """What a limit of a ``near`` check may speak of; fields of :class:`harness.model.evidence.Distance`."""
+_BEYOND: Final = {"ulp": 1 << 24, "relative_ppb": 10**9, "absolute_nano": 1 << 53}
+"""What no limit may reach: from here on a part of zeros would be near to any other."""
 FIELDS: Final = ("parts", "logits", "tokens")
 """What a comparison looks at unless it says otherwise."""
 
@@ -138,6 +140,11 @@ def _distances(node: Node) -> Mapping[str, int]:
     found = {measure: value.integer() for measure, value in node.items()}
     if not found or not set(found) <= set(MEASURES) or min(found.values()) < 0:
         node.fail(f"found {dict(found)}; allowed are whole numbers from 0 on for {', '.join(MEASURES)}")
+    beyond = next((measure for measure, limit in found.items() if limit >= _BEYOND[measure]), None)
+    if beyond is not None:
+        node.fail(
+            f"found {beyond} {found[beyond]}; from {_BEYOND[beyond]} on a part of zeros would pass, and nothing fail"
+        )
     return found
 
 

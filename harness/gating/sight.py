@@ -119,9 +119,14 @@ class Sight:
             found = self.distances.get((cell, check.id, one.phase, name))
             row = here.get(name)
             limits = check.limits.get(name) or check.limits.get(row.family if row else name) or {}
-            if not limits or (name in here) != (name in there) or (row and _form(row) != _form(there[name])):
+            if (
+                not any(limits.values())
+                or (name in here) != (name in there)
+                or (row and _form(row) != _form(there[name]))
+            ):
                 return f"part {name} differs and has no limit"
-            if found is None or not found.finite or (row and found.element_type != row.element_type):
+            told = {found.ulp > 0, found.relative_ppb > 0, found.absolute_nano > 0} if found else set()
+            if found is None or not found.finite or len(told) > 1 or (row and found.element_type != row.element_type):
                 return f"how far {name} lies away was not measured"
             over = [word for word, most in limits.items() if int(getattr(found, word)) > most]
             if over:

@@ -11,7 +11,7 @@ import pytest
 
 from harness.deriving.judge import judge
 from harness.deriving.product import expand
-from harness.errors import InvalidScenarioError
+from harness.errors import InvalidDocumentError, InvalidScenarioError
 from harness.model.evidence import Distance, Point
 from harness.model.values import CellId, DecisionAxis, Outcome, Phase, Verdict
 from harness.wire.scenario_doc import scenario_of_procedure
@@ -109,10 +109,28 @@ def test_a_difference_that_nobody_measured_is_an_error_not_a_pass() -> None:
         {"elements": 3},
         {"element_type": "f64"},
         {"differing_elements": 0},
+        {"relative_ppb": 0},
+        {"ulp": 0, "relative_ppb": 0},
     ],
 )
 def test_a_distance_of_something_else_measures_nothing(changes: dict[str, Any]) -> None:
     assert measured(apart(), **changes).result("again").reason == "distance_missing"
+
+
+def test_zeros_of_two_signs_are_not_equal_where_the_limit_is_nothing() -> None:
+    signs = {"ulp": 0, "relative_ppb": 0, "absolute_nano": 0}
+    nothing = with_near(limits={**LIMITS, "recurrent": {"ulp": 0}})
+
+    assert measured(apart(), **signs).result("again").outcome is Outcome.PASS
+    assert measured(apart(nothing), **signs).result("again").reason == "parts_differ"
+
+
+@pytest.mark.parametrize(
+    "limit", [{"ulp": 1 << 24}, {"relative_ppb": 10**9}, {"absolute_nano": (1 << 53) - 1, "ulp": 1 << 40}]
+)
+def test_a_limit_that_nothing_exceeds_is_refused(limit: dict[str, int]) -> None:
+    with pytest.raises((InvalidScenarioError, InvalidDocumentError), match="a part of zeros would pass"):
+        with_near(limits={**LIMITS, "kv": limit}).body()
 
 
 def test_what_is_no_number_fails() -> None:

@@ -47,8 +47,12 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
 
 
 def limit_of(limits: Mapping[str, Mapping[str, int]], part: str, family: str) -> Mapping[str, int]:
-    """Return how far a part may lie away; empty: not at all. Its own name goes before its family's."""
-    return limits.get(part) or limits.get(family) or {}
+    """Return how far a part may lie away; empty: its bytes must be equal. Its own name goes before its family's.
+
+    A limit of nothing is no distance: zeros of two signs lie no place apart, and are two states.
+    """
+    found = limits.get(part) or limits.get(family) or {}
+    return found if any(found.values()) else {}
 
 
 def _judged(view: CellView, spec: CheckSpec, compared: Sequence[Comparison]) -> CheckResult:
@@ -92,9 +96,14 @@ def _measured(view: CellView, spec: CheckSpec, compared: Comparison, differing: 
 
 
 def _fits(found: Distance, rows: Sequence[PartRow]) -> bool:
-    """Tell whether a distance is one of this part: of its element type and size, and of something that differs."""
+    """Tell whether a distance is one of this part: of its element type and size, and of something that differs.
+
+    Each measure is rounded up, so that either all of them are nothing (zeros of two signs) or none is.
+    """
     row = next((row for row in rows if row.name == found.part), None)
     if not found.differing_elements or found.differing_elements > found.elements:
+        return False
+    if found.finite and len({getattr(found, measure) > 0 for measure in MEASURES}) > 1:
         return False
     return row is None or (found.element_type, found.elements) == (row.element_type, prod(row.shape))
 
