@@ -159,7 +159,8 @@ def judge_cell(
     if missing:
         unfit = Outcome.NOT_SUPPORTED if missing == (NO_CONTROL,) else Outcome.ERROR
         return fitted, unjudged(cell, unfit, missing[0]), None
-    view = cell_view(fitted, observations, tables, grade, busy_at(header), templated=templated(told))
+    busy = busy_at(header)
+    view = cell_view(fitted, observations, tables, grade, busy, templated=templated(told), told=told)
     return fitted, decide_cell(fitted, [run_check(view, check) for check in fitted.checks]), view
 
 

@@ -62,6 +62,30 @@ READ: Final = (FAMILIES, SESSION_OPTIONS, IMAGE_OPTIONS, REORDERED, TOKENIZER)
 """All facts of a target that what is asked of it depends on."""
 OTHER_TOKENIZER: Final = "tokenizer"
 """Reason of a cell whose literal ids belong to another vocabulary than the target's."""
+_OF_ROWS: Final = ("k_type", "v_type", "kv_type")
+"""Facts of a target, and options: the element type of K rows, of V rows, of both."""
+ELEMENT_TYPES: Final = frozenset(
+    (
+        *(
+            "f64",
+            "f32",
+            "f16",
+            "bf16",
+            "f8_e4m3",
+            "f8_e5m2",
+            "i64",
+            "i32",
+            "i16",
+            "i8",
+            "i4",
+            "u64",
+            "u32",
+            "u16",
+            "u8",
+        ),
+        *("bool", "q8_0", "q8_1", "q5_0", "q5_1", "q4_0", "q4_1"),
+    )
+)
 NOTHING_TOLD: Final[Mapping[str, object]] = {}
 
 
@@ -137,6 +161,24 @@ def arm_lacks(arm: Arm, told: Mapping[str, object]) -> str:
         if known is not None and step.kind is not StepKind.RESTART and not known.issuperset(step.options):
             return SESSION_OPTION
     return ""
+
+
+def row_types(cell: CellPlan, arm: Arm, told: Mapping[str, object]) -> Mapping[str, frozenset[str]]:
+    """Return the element types that K and V rows of an arm may have, by ``k`` and ``v``.
+
+    What the target's identity says, the cell's and the arm's options in its place, and what a session or a restart is
+    told. A side of which nothing is told, or a word that is no element type, is not there.
+    """
+    base = {name: told[name] for name in _OF_ROWS if name in told} | dict(cell.engine) | dict(arm.engine)
+    found = {}
+    for side in ("k", "v"):
+        names = (f"{side}_type", "kv_type")
+        here = [base[name] for name in names if name in base]
+        later = [step.options[name] for step in arm.steps for name in names if name in step.options]
+        kinds = frozenset(map(str, (*here, *later)))
+        if here and kinds <= ELEMENT_TYPES:
+            found[side] = kinds
+    return found
 
 
 def facts_of(target: Mapping[str, object]) -> Mapping[str, object]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from harness.deriving.looks import step_of
+from harness.deriving.support import NOTHING_TOLD
 from harness.errors import InvalidDocumentError
 from harness.model.evidence import (
     CellEvent,
@@ -58,6 +59,8 @@ class CellView:
     """Why times of this run are of no use: the machine did other work; empty: it is not known to."""
     templated: bool = False
     """Whether the target puts a template around prompts: how many tokens one has is then the target's to tell."""
+    told: Mapping[str, object] = field(default_factory=dict)
+    """What the target says of itself."""
 
     def arm(self, name: str) -> Arm | None:
         """Return a planned arm."""
@@ -140,6 +143,7 @@ def cell_view(
     busy: str = "",
     *,
     templated: bool = False,
+    told: Mapping[str, object] = NOTHING_TOLD,
 ) -> CellView:
     """Return the view of one cell.
 
@@ -150,6 +154,7 @@ def cell_view(
         grade: What the target says it shows.
         busy: Why times of the run are of no use.
         templated: Whether the target puts a template around prompts.
+        told: What the target says of itself.
 
     Raises:
         InvalidDocumentError: An observation speaks of an arm, run or step that was not planned, or is there twice.
@@ -171,6 +176,7 @@ def cell_view(
         distances=filing.distances,
         busy=busy,
         templated=templated,
+        told=told,
     )
 
 

@@ -83,6 +83,21 @@ class Sight:
         """The part table of a look, by part name."""
         return {row.name: row for row in self.tables.get(point.root, ())}
 
+    def row_types(self, cell: str, arm: str) -> Mapping[str, Sequence[str]]:
+        """Element types of K and V rows by the target's words: its own, or those of options that an arm gives."""
+        plan = self.plans.get(cell)
+        planned = next((one for one in plan.arms if one.id == arm), None) if plan is not None else None
+        if plan is None or planned is None:
+            return {}
+        sources: list[Mapping[str, object]] = [facts_of(self._header.target), plan.engine, planned.engine]
+        found = {}
+        for side in ("k", "v"):
+            names = ("kv_type", f"{side}_type")
+            own = [one[name] for one in sources for name in names if name in one]
+            given = [step.options[name] for step in planned.steps for name in names if name in step.options]
+            found[side] = [str(kind) for kind in (*own[-1:], *given)] if own else []
+        return found
+
     @property
     def grade(self) -> str:
         """How much of the state the target shows."""

@@ -107,6 +107,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "family_missing": "A family of state that the scenario needs is not in the inventory.",
     "parts_come_and_go": "The list of parts changes between looks of one session.",
     "no_bytes": "A part with elements has no bytes.",
+    "other_element_type": "K or V rows are of another element type than the target says.",
     "size_does_not_fit": "The bytes of a part do not fit its shape and element type.",
     "part_never_written": "All bytes of a part have one value where the model has been run: nobody wrote it.",
     "part_never_changes": "A part is the same after prompts that differ: it is not the state that the engine works on.",

@@ -497,6 +497,13 @@ GROUND: list[tuple[str, str, Change, Outcome, str]] = [
         "parts_come_and_go",
     ),
     (
+        "rows of another type than the target says",
+        "inventory",
+        lambda e: e.with_target(identity={"kv_type": "f16"}),
+        FAIL,
+        "other_element_type",
+    ),
+    (
         "a size that does not fit",
         "inventory",
         lambda e: e.with_part("warm", "first", Phase.END, "layer1.k", bytes=7),
@@ -627,3 +634,7 @@ def test_a_failing_comparison_beside_an_unseen_control_is_an_error() -> None:
 
     assert changed.result("again").outcome is Outcome.FAIL
     assert changed.cell().outcome is Outcome.ERROR
+
+
+def test_a_type_that_only_the_target_knows_is_held_to_nothing() -> None:
+    assert recorded().with_target(identity={"kv_type": "of_its_own"}).result("inventory").outcome is Outcome.PASS

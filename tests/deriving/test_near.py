@@ -118,7 +118,7 @@ def test_a_distance_of_something_else_measures_nothing(changes: dict[str, Any]) 
 
 
 def test_zeros_of_two_signs_are_not_equal_where_the_limit_is_nothing() -> None:
-    signs = {"ulp": 0, "relative_ppb": 0, "absolute_nano": 0}
+    signs: dict[str, Any] = {"ulp": 0, "relative_ppb": 0, "absolute_nano": 0}
     nothing = with_near(limits={**LIMITS, "recurrent": {"ulp": 0}})
 
     assert measured(apart(), **signs).result("again").outcome is Outcome.PASS

@@ -87,6 +87,17 @@ def label_of_another_type(folder: Path) -> None:
 
 
 @fixture("CG303", "CG301")
+def rows_of_another_type_than_told(folder: Path) -> None:
+    """The engine says f16 and has f32."""
+    swapped(folder, a_run().with_target(identity={"kv_type": "f16"}))
+
+
+@fixture("CG303", "CG301")
+def types_of_k_and_v_swapped(folder: Path) -> None:
+    swapped(folder, a_run().with_target(identity={"k_type": "f16", "v_type": "f32"}))
+
+
+@fixture("CG303", "CG301")
 def digest_of_nothing(folder: Path) -> None:
     nothing = Sha256(hashlib.sha256(b"").hexdigest())
     swapped(folder, relabelled(a_run(), lambda row: replace(row, sha256=nothing) if row.layer == 0 else row))

@@ -1,9 +1,10 @@
 """``STATE.INVENTORY``: nothing is unhashed, nothing is missing, and labels fit the bytes.
 
 At every look: part 0 is the metadata, names are unique, the families that the scenario needs are there, sizes follow
-from shapes. Over all looks of one session (a restart ends it) the same parts are listed; only logits and sampler may
-come and go. And what is listed is what the engine works on: once the model has been run over some tokens no part of the
-state has bytes of one value only, and none is the same after all prompts, where these end in different tokens.
+from shapes, K and V rows have the element types that the target says. Over all looks of one session (a restart ends it)
+the same parts are listed; only logits and sampler may come and go. And what is listed is what the engine works on: once
+the model has been run over some tokens no part of the state has bytes of one value only, and none is the same after all
+prompts, where these end in different tokens.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 from harness.deriving.checks.answers import answer
 from harness.deriving.looks import sessions_of
 from harness.deriving.prompts import prompt_summary
+from harness.deriving.support import row_types
 from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
 from harness.model.evidence import PartRow, Point
@@ -49,6 +51,7 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
         return answer(spec, Outcome.ERROR, "nothing_compared", observed=0)
     kinds: dict[tuple[str, int, int, str], tuple[tuple[str, str], ...]] = {}
     sessions = {arm.id: sessions_of(arm) for arm in view.cell.arms}
+    told = {arm.id: row_types(view.cell, arm, view.told) for arm in view.cell.arms}
     for point in view.points.values():
         rows = view.table(point).rows
         fault = table_fault(rows, view.cell.families)
@@ -56,7 +59,7 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
             session = (point.arm, point.rep, *sessions[point.arm][point.label])
             listed = tuple((row.name, row.family) for row in rows if row.family not in _COME_AND_GO)
             fault = "" if kinds.setdefault(session, listed) == listed else "parts_come_and_go:"
-        if fault or (fault := _unwritten(point, rows)):
+        if fault or (fault := _mislabelled(rows, told[point.arm]) or _unwritten(point, rows)):
             return _failed(spec, point, fault)
     unchanging = _unchanging(view)
     if unchanging is not None:
@@ -88,6 +91,15 @@ def _row_fault(row: PartRow) -> str:
         return "size_does_not_fit"
     if (row.sha256 == _NOTHING) != (row.bytes == 0):
         return "digest_of_nothing"
+    return ""
+
+
+def _mislabelled(rows: Sequence[PartRow], told: Mapping[str, frozenset[str]]) -> str:
+    """Name K or V rows of another element type than the target says that they have."""
+    for row in rows:
+        kinds = told.get(row.name.rpartition(".")[2]) if row.family == Family.KV else None
+        if kinds and row.element_type not in kinds:
+            return f"other_element_type:{row.name}"
     return ""
 
 

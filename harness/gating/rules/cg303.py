@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from harness.gating.rule import Problem, Problems, Rule, Subject
@@ -41,15 +41,23 @@ def check(subject: Subject) -> Problems:
 
 
 def _faults(sight: Sight, cell: str) -> Iterator[tuple[Point, PartRow, str]]:
-    judged: set[str] = set()
+    judged: set[tuple[str, str]] = set()
     for point in sight.points_of_cell(cell):
-        if point.root in judged:
+        if (point.arm, point.root) in judged:
             continue
-        judged.add(point.root)
+        judged.add((point.arm, point.root))
         for row in sight.parts(point).values():
-            fault = _fault(row)
+            fault = _fault(row) or _other(row, sight.row_types(cell, point.arm))
             if fault:
                 yield point, row, fault
+
+
+def _other(row: PartRow, told: Mapping[str, Collection[str]]) -> str:
+    """K and V rows are of the types that the target tells of them, as far as these are types that are known here."""
+    kinds = told.get(row.name.split(".")[-1], ()) if row.family == "kv" else ()
+    if not kinds or row.element_type in kinds or not all(kind in _BITS for kind in kinds):
+        return ""
+    return f"is {row.element_type}; the target says {' or '.join(sorted(kinds))}"
 
 
 def _fault(row: PartRow) -> str:
@@ -66,11 +74,13 @@ def _fault(row: PartRow) -> str:
 
 RULE = Rule(
     id="CG303",
-    text="The element type of every part fits its elements and its bytes.",
+    text="The element type of every part fits its elements and its bytes; of K and V rows it is what the target tells.",
     pain="f32 rows are labelled f16, or K and V labels are swapped, and a matrix row is claimed that never ran.",
     hint="mend the label in the adapter and run again; a label is never edited in a record",
     failing=(
         "label_of_another_type",
+        "rows_of_another_type_than_told",
+        "types_of_k_and_v_swapped",
         "digest_of_nothing",
     ),
     certificate=check,
