@@ -19,10 +19,11 @@ from harness.adapters.llama_store import Handles, Prefixes
 from harness.adapters.vocabulary import TOKENIZER
 from harness.engines.interface import Identity, Options
 from harness.errors import RefusedError
-from harness.model.values import Observability, RefusalCode
+from harness.model.values import Family, Observability, RefusalCode
 
 _PROBE: Final = tuple(range(8, 8 + 80))
 """Tokens that a sequence is filled with to find how its state is written; longer than the tiny window."""
+_OF_ALL: Final = (Family.CONV, Family.KV, Family.RECURRENT, Family.WINDOW)
 
 
 def new_context(llama: Llama, model: Model, options: Options) -> Context:
@@ -123,7 +124,7 @@ class LlamaCppEngine:
             "library.patches": "none_told",
             "library.cpu": self.llama.system_info(),
             "logits_type": "f32",
-            "families": ",".join(sorted({str(family_of(piece)) for piece in self.empty.pieces})),
+            "families": self._families(),
             **reordered(chosen),
             **({TOKENIZER: self.model.vocabulary} if self.model.vocabulary else {}),
             "arch": chosen["arch"],
@@ -141,6 +142,11 @@ class LlamaCppEngine:
             **types,
             **transposed,
         }
+
+    def _families(self) -> str:
+        """Families of the state: preset ``tiny`` is a model for each kind of state, and has the families of all."""
+        of_all = self.options["preset"] == "tiny" and not self.options["model"]
+        return ",".join(sorted(map(str, _OF_ALL if of_all else {family_of(piece) for piece in self.empty.pieces})))
 
     def open_session(self, options: Options) -> LlamaCppSession:
         """Open a session: the first sequence that is free.

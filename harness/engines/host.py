@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from harness.deriving.support import FAMILIES
 from harness.digest.parts import ALGORITHM, KNOWN_ANSWERS, KnownAnswer, known_buffer, part_digest
 from harness.engines import registry
 from harness.engines.channel import Message
@@ -24,9 +25,9 @@ from harness.engines.interface import Options
 from harness.engines.process import ChildProcess, Limits, Spawn
 from harness.engines.spool import SpoolBudget
 from harness.errors import EngineError, ProtocolError, UsageError
-from harness.model.evidence import Trust
+from harness.model.evidence import PartRow, Trust
 from harness.model.target import PathSet, Target, TargetFacts
-from harness.model.values import Capability, Observability, Sha256
+from harness.model.values import Capability, Family, Observability, Sha256
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -37,10 +38,14 @@ UNKNOWN: Final = "unknown"
 _NO_DIGEST: Final = Sha256("0" * 64)
 IGNORED: Final = "option_ignored"
 """First word of the error where an engine has another option than it was opened with."""
+UNTOLD: Final = "family_untold"
+"""First word of the error where a look has a part of a family that the target says it has not."""
 CHANGED: Final = "subject_changed"
 """First word of the error where an engine is another one than the run began with."""
 _DISK: Final = "disk"
 """Option that holds a folder of one arm; no part of who an engine is."""
+_OF_EVERY: Final = (Family.META, Family.LOGITS, Family.SAMPLER)
+"""Families that no target has to tell of."""
 _EVERY: Final = 16
 _SHIPPED_AT_MOST: Final = 64 * 1024 * 1024
 
@@ -323,9 +328,13 @@ class EngineHost:
             spool: Keep the bytes of every part for comparisons.
 
         Raises:
-            EngineError: As :meth:`ChildProcess.ask`.
+            EngineError: As :meth:`ChildProcess.ask`; or a part is of a family that the target says it has not
+                (``family_untold``): what is asked of a target depends on what it tells.
         """
         found = session.look(spool=spool)
+        hidden = self._hidden(found.rows)
+        if hidden is not None:
+            raise EngineError(f"{UNTOLD}: {hidden.name} is of family {hidden.family}, which the identity does not have")
         self._looks += 1
         draw = self._draw()
         parts = [row for row in found.rows if 0 < row.bytes <= _SHIPPED_AT_MOST]
@@ -334,6 +343,14 @@ class EngineHost:
             self._counts[1] += 1
             self._counts[2] += part_digest(session.ship(row.name)) != row.sha256
         return found
+
+    def _hidden(self, rows: Sequence[PartRow]) -> PartRow | None:
+        """Return a part of a family that the target tells nothing of; a target that tells of none has all."""
+        told = self._told.get(FAMILIES)
+        if not isinstance(told, str):
+            return None
+        known = {*told.split(","), *_OF_EVERY}
+        return next((row for row in rows if row.family not in known), None)
 
     def open_spool(self, folder: Path) -> None:
         """Keep reference bytes in ``folder`` from here on, also in children to come."""

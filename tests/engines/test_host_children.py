@@ -247,3 +247,13 @@ def test_a_host_beside_another_knows_all_that_the_target_told_that_one(tmp_path:
 
     assert here["told"]
     assert there == here
+
+
+def test_a_part_of_a_family_that_the_target_says_it_has_not_is_an_error(tmp_path: Path) -> None:
+    """What a target tells decides what is asked of it; a family that it hides would never be asked for."""
+    with toy_host(tmp_path, toy_target(fault="family_untold")) as host:
+        host.start()
+        session = host.open_engine({}).open_session({})
+
+        with pytest.raises(EngineError, match=r"^family_untold: .* is of family recurrent"):
+            host.look(session)

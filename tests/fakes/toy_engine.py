@@ -164,6 +164,7 @@ class ToyEngine:
                 "chunk": self.options["chunk"],
                 "max_seq_len": 4096 if ignores else self.options["max_seq_len"],
                 "logits_type": "f32",
+                **({"families": "kv"} if self.options["fault"] == "family_untold" else {}),
             },
             device={"name": "toy"},
             path_sets={"engine": ["harness.engines:interface.py"]},
