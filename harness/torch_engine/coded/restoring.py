@@ -11,8 +11,8 @@ import torch
 from harness.codec import blocks
 from harness.codec.archive import MAX_PAGE, Archive, Record, read_archive
 from harness.codec.errors import GeometryError, PathError
-from harness.codec.paths import coder
-from harness.codec.segments import Segment
+from harness.codec.paths import coder, quantised_blocks
+from harness.codec.segments import F32, U8, Segment
 from harness.torch_engine.coded import lockstep, packing
 
 Tensor = torch.Tensor
@@ -138,8 +138,14 @@ def _decode_into(record: Record, target: Tensor, path: str, symbols: Iterator[Te
     else:
         packing.dequantise_into(next(symbols), maxima, segment.bins, values)
     if blocked:
-        data = blocks.quantise(record.kind.element, values.cpu().numpy())
-        target.copy_(torch.from_numpy(data))
+        target.copy_(torch.from_numpy(_blocks_of(record.kind.element, values.cpu().numpy(), path)))
+
+
+def _blocks_of(kind: str, values: F32, path: str) -> U8:
+    """Rows in blocks, by the declared path where it is one of `harness.codec.paths`; the same bytes by every path."""
+    return (
+        blocks.quantise(kind, values) if path in (TORCH, TRITON) else quantised_blocks(kind, values, path=coder(path))
+    )
 
 
 def _restore_of(path: str) -> Callable[[Tensor, Tensor, int, Tensor], None]:
