@@ -99,6 +99,8 @@ class Workshop:
     host: ManyHost
     device: str
     preset: str
+    options: Mapping[str, str | int | bool]
+    """Of the engines, beside the preset."""
     engine: str
     folder: Path
     environment: Environment
@@ -109,7 +111,7 @@ class Workshop:
 
     def target(self, name: str, group: str) -> Target:
         """Return the target of a mutant or of the clean engine."""
-        options = {"preset": self.preset}
+        options = {**self.options, "preset": self.preset}
         return Target(name=name, adapter=name, device=self.device, options=options, group=group)
 
     def become(self, name: str, group: str) -> Bench:
@@ -136,7 +138,14 @@ class Workshop:
 
 @contextmanager
 def workshops(
-    folder: Path, count: int, *, engine: str, device: str, preset: str, forked: bool = False
+    folder: Path,
+    count: int,
+    *,
+    engine: str,
+    device: str,
+    preset: str,
+    options: Mapping[str, str | int | bool] | None = None,
+    forked: bool = False,
 ) -> Iterator[list[Workshop]]:
     """Start children with the clean engine in them, probe machine and source once, and end the children afterwards.
 
@@ -146,6 +155,7 @@ def workshops(
         engine: The clean engine.
         device: Of the engines.
         preset: Of the model.
+        options: Of the engines, beside the preset.
         forked: Fork the children of one process that has imported the engine, where that can be done.
 
     Raises:
@@ -155,13 +165,14 @@ def workshops(
     from harness.running.probe import probe_environment
     from harness.running.source import source_of
 
-    target = Target(name=engine, adapter=engine, device=device, options={"preset": preset})
+    more = dict(options or {})
+    target = Target(name=engine, adapter=engine, device=device, options={**more, "preset": preset})
     with ExitStack() as stack:
-        options = HostOptions()
+        treated = HostOptions()
         if forked and can_fork(device):
             template = stack.enter_context(Template(engine, registry.ENGINES, folder / "template.log"))
-            options = replace(options, spawn=template.spawn)
-        hosts = [stack.enter_context(ManyHost(target, folder / f"child-{n}", options)) for n in range(1, count + 1)]
+            treated = replace(treated, spawn=template.spawn)
+        hosts = [stack.enter_context(ManyHost(target, folder / f"child-{n}", treated)) for n in range(1, count + 1)]
         facts = _started(hosts[0])
         environment, source = probe_environment(count), source_of(hosts[0].declared_path_sets)
         yield [
@@ -169,6 +180,7 @@ def workshops(
                 host=host,
                 device=device,
                 preset=preset,
+                options=more,
                 engine=engine,
                 folder=folder / f"child-{n}",
                 environment=environment,

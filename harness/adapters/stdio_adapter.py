@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from harness.adapters.host_cpu import cpu_class
+from harness.adapters.loaded import BUILD
 from harness.adapters.stdio_driver import PATIENCE_S, PROTOCOL, VERSION, Driver, Scalar
 from harness.engines.interface import Begun, Identity, Options, StatePart
 from harness.errors import ProtocolError, RefusedError
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 NAME: Final = "stdio"
 COMMAND: Final = "command"
 PATIENCE: Final = "patience_s"
-OWN: Final = frozenset({COMMAND, PATIENCE})
+OTHER_COMMAND: Final = "other_command"
+BUILD_OPTION: Final = "build"
+OWN: Final = frozenset({COMMAND, OTHER_COMMAND, BUILD_OPTION, PATIENCE})
 """Options that are for this adapter; all others go to the driver."""
 OPTION: Final = "option."
 """What the name of an option begins with in a request."""
@@ -35,6 +38,7 @@ class StdioAdapter:
 
     def __init__(self) -> None:
         self._hello: Mapping[str, object] = {}
+        self._two = False
 
     def aim(self, options: Options) -> None:
         """Start the driver that the target names, and let it say what it can do.
@@ -44,12 +48,13 @@ class StdioAdapter:
             EngineError: As :class:`Driver`.
         """
         driver = _started(options)
-        self._hello = driver.hello
+        self._hello, self._two = driver.hello, bool(options.get(OTHER_COMMAND))
         driver.close()
 
     def capabilities(self) -> frozenset[Capability]:
-        """What the driver declares."""
-        return frozenset(Capability(str(name)) for name in _list(self._hello, "capabilities"))
+        """What the driver declares; and that there is another build of it, where the target names one."""
+        declared = {Capability(str(name)) for name in _list(self._hello, "capabilities")} - {Capability.BUILDS}
+        return frozenset(declared | ({Capability.BUILDS} if self._two else set()))
 
     def devices(self) -> Sequence[tuple[str, str]]:
         """What the driver sees."""
@@ -60,7 +65,8 @@ class StdioAdapter:
         """Start a driver and let it load a model."""
         driver = _started(options)
         try:
-            return StdioEngine(driver, {name: value for name, value in options.items() if name not in OWN})
+            chosen = {name: value for name, value in options.items() if name not in OWN}
+            return StdioEngine(driver, chosen, str(options.get(BUILD_OPTION, "own")))
         except BaseException:
             driver.kill()
             raise
@@ -72,10 +78,11 @@ class StdioEngine:
     Args:
         driver: Freshly started.
         options: For the driver.
+        build: ``own`` or ``other``.
     """
 
-    def __init__(self, driver: Driver, options: Options) -> None:
-        self.driver = driver
+    def __init__(self, driver: Driver, options: Options, build: str = "own") -> None:
+        self.driver, self.build = driver, build
         self._told = driver.ask("open", {f"{OPTION}{name}": value for name, value in options.items()})
 
     def identity(self) -> Identity:
@@ -85,6 +92,8 @@ class StdioEngine:
         facts: dict[str, Scalar] = {
             "driver.protocol": f"{PROTOCOL}/{VERSION}",
             "driver.sha256": self.driver.digest(),
+            **({BUILD: loaded} if (loaded := self.driver.loaded()) else {}),
+            BUILD_OPTION: self.build,
             **{f"driver.archive.{one['codec']}.{one['version']}": True for one in archives},
             **cast("Mapping[str, Scalar]", told["facts"]),
         }
@@ -97,7 +106,7 @@ class StdioEngine:
             observability=Observability(str(told["observability"])),
             facts=facts,
             device=cast("Options", told["device"]),
-            path_sets={"adapter": ["harness.adapters:stdio_*.py", "harness.adapters:host_cpu.py"]},
+            path_sets={"adapter": [f"harness.adapters:{name}.py" for name in ("stdio_*", "host_cpu", "loaded")]},
         )
 
     def open_session(self, options: Options) -> StdioSession:
@@ -279,7 +288,10 @@ class StdioSession:
 
 
 def _started(options: Options) -> Driver:
-    command, patience = options.get(COMMAND, ""), options.get(PATIENCE, PATIENCE_S)
+    build, patience = options.get(BUILD_OPTION, "own"), options.get(PATIENCE, PATIENCE_S)
+    if build not in ("own", "other"):
+        raise RefusedError(RefusalCode.UNSUPPORTED, f"{BUILD_OPTION} is {build!r}; allowed are own and other")
+    command = options.get(OTHER_COMMAND if build == "other" else COMMAND, "")
     if not isinstance(command, str) or not command:
         raise RefusedError(RefusalCode.UNSUPPORTED, "no command; say --command ./driver or --option command=./driver")
     if isinstance(patience, bool) or not isinstance(patience, int) or patience < 1:

@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from harness.adapters.loaded import loaded_digest
 from harness.errors import (
     EngineCrashedError,
     EngineError,
@@ -101,6 +102,17 @@ class Driver:
                 return hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise ProtocolError(f"the driver's program cannot be read ({error.strerror})") from error
+
+    def loaded(self) -> str:
+        """SHA-256 over the program that really runs and what it has mapped; empty where the system does not tell.
+
+        Raises:
+            ProtocolError: A file of it cannot be read.
+        """
+        try:
+            return loaded_digest(self._process.pid, self._argv)
+        except OSError as error:
+            raise ProtocolError(f"what the driver has loaded cannot be read ({error.strerror})") from error
 
     def ask(
         self, operation: str, fields: Mapping[str, Scalar] | None = None, data: Buffer | None = None

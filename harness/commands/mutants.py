@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands.common import add_json, show, use_colour
+from harness.commands.common import add_json, parse_options, show, use_colour
 from harness.errors import ExitCode, NothingToDoError, UsageError
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scenarios", type=Path, metavar="DIR", help="take scenarios from this folder")
     parser.add_argument("--target", default="torch", help="the clean engine (default: %(default)s)")
     parser.add_argument("--preset", default="tiny", help="model preset (default: %(default)s)")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="KEY=VALUE", help="engine option; may be repeated"
+    )
     parser.add_argument("--device", default="cpu", help="device of the engines (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("runs"), metavar="DIR", help="where the run folder goes")
     parser.add_argument(
@@ -67,7 +70,9 @@ def run(args: argparse.Namespace) -> ExitCode:
     folder = new_run_folder(args.out)
     _tell(args, f"starting {args.target} on {args.device} ...\n")
     jobs = max(1, min(args.jobs, len(names)))
-    with workshops(folder, jobs, engine=args.target, device=args.device, preset=args.preset, forked=True) as shops:
+    options = parse_options(args.option)
+    engine = {"engine": args.target, "device": args.device, "preset": args.preset}
+    with workshops(folder, jobs, **engine, options=options, forked=True) as shops:
         expected = expectations(shops[0], names)
         if args.matrix or args.claims:
             picked = {name: one for name, one in scenarios.items() if not args.scenario or name in args.scenario}

@@ -48,6 +48,7 @@ _JUDGING: Final = frozenset(
     for kind in (
         CheckKind.EXACT,
         CheckKind.NEAR,
+        CheckKind.ACROSS,
         CheckKind.UNCHANGED,
         CheckKind.CACHED,
         CheckKind.REUSED,

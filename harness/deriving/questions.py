@@ -31,6 +31,7 @@ _UNITS: Final = {
     CheckKind.QUICKER: "ns",
 }
 
+_NEAR: Final = frozenset({CheckKind.NEAR, CheckKind.ACROSS})
 _IN_PPM: Final = frozenset({CheckKind.FOOTPRINT, CheckKind.REUSED})
 
 
@@ -56,6 +57,7 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
         equals=optional_length(fields, "equals", scaling),
         at_least=optional_length(fields, "at_least", scaling),
         at_most=_ppm(fields) if kind in _IN_PPM else optional_length(fields, "at_most", scaling),
+        restarted=_ref(fields, "restarted"),
         unit=_ref(fields, "unit"),
         whole=tuple(_parsed(element) for element in _list(fields, "whole")),
         beyond_fixed=fields.optional_flag("beyond_fixed"),
@@ -70,7 +72,7 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
         or_ids=tuple(element.integer() for element in _list(fields, "or")),
         entire=fields.optional_flag("entire"),
         fields=tuple(element.text() for element in _list(fields, "fields")) or FIELDS,
-        limits=_limits(fields, "limits") if kind is CheckKind.NEAR else {},
+        limits=_limits(fields, "limits") if kind in _NEAR else {},
         reordered=_limits(fields, "if_reordered") if "if_reordered" in fields else {},
         pairs=_pairs(fields) if kind is CheckKind.QUICKER else (),
         margin_ppm=fields.child("margin_ppm").integer() if "margin_ppm" in fields else 0,
@@ -108,7 +110,7 @@ def _parsed(node: Node) -> PointRef:
 
 def _guarantee(fields: Node, kind: CheckKind) -> Guarantee:
     """Return what equality a check demands: nearness has one of its own, which no other kind can claim."""
-    if kind is CheckKind.NEAR:
+    if kind in _NEAR:
         return Guarantee.TOLERANCE
     found = fields.child("guarantee").choice(Guarantee) if "guarantee" in fields else Guarantee.SAME_SCHEDULE
     if found is Guarantee.TOLERANCE:

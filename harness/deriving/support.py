@@ -35,6 +35,9 @@ _OF_KIND: Final[Mapping[StepKind, Capability]] = {
 DISK_OPTION: Final = "disk"
 """Engine option whose value is a label; the harness puts a folder in its place."""
 
+BUILD_OPTION: Final = "build"
+"""Engine option: ``own``, or ``other`` for another build of the engine (capability ``builds``)."""
+
 NO_CONTROL: Final = "no_control"
 """The target can run none of the controls, so a pass would prove nothing."""
 FAMILIES: Final = "families"
@@ -93,6 +96,7 @@ def arm_needs(arm: Arm) -> tuple[Capability, ...]:
     """Return what an arm needs: what it says, and what its steps imply."""
     implied = {need for step in arm.steps for need in _step_needs(step)}
     implied |= {Capability.DISK} if DISK_OPTION in arm.engine else set()
+    implied |= {Capability.BUILDS} if BUILD_OPTION in arm.engine else set()
     return tuple(capability for capability in Capability if capability in implied | set(arm.requires))
 
 
@@ -105,6 +109,8 @@ def _step_needs(step: Step) -> Iterator[Capability]:
         yield Capability.SESSION_OPTIONS
     if step.cancel_after:
         yield Capability.CANCEL
+    if step.kind is StepKind.RESTART and BUILD_OPTION in step.options:
+        yield Capability.BUILDS
     if step.target.get("how") == "forge":
         yield Capability.CORRUPT
     if step.sampler:

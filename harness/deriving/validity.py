@@ -16,6 +16,7 @@ from harness.model.values import ArmRole, Capability, Observability, Phase, Witn
 Need = Callable[[Step], bool]
 
 _DISK_LABEL: Final = r"[a-z0-9][a-z0-9-]{0,31}"
+_COMPARING: Final = frozenset({CheckKind.EXACT, CheckKind.NEAR, CheckKind.ACROSS, CheckKind.UNCHANGED, CheckKind.SEEN})
 _OF_STORES: Final = (
     CheckKind.STORED,
     CheckKind.SIZED,
@@ -57,11 +58,11 @@ def _require_unique_arms(cell: CellPlan, where: str) -> None:
 def _require_controls(cell: CellPlan, where: str) -> None:
     kinds = {check.kind for check in cell.checks}
     node = Node(value=None, where=f"{where}/checks")
-    compared = sorted(kinds & {*COMPARISONS, CheckKind.NEAR})
+    compared = sorted(kinds & {*COMPARISONS, CheckKind.NEAR, CheckKind.ACROSS})
     if compared and CheckKind.SEEN not in kinds:
         node.fail(f"found a check of kind {compared[0]} and no seen check; a run must prove that it could fail")
     roles = {arm.role for arm in cell.arms}
-    if kinds & {CheckKind.EXACT, CheckKind.NEAR} and ArmRole.REFERENCE not in roles:
+    if kinds & {CheckKind.EXACT, CheckKind.NEAR, CheckKind.ACROSS} and ArmRole.REFERENCE not in roles:
         node.fail(
             f"found a check of kind {compared[0]} and no arm with role reference; "
             "one must show that the engine repeats itself"
@@ -123,7 +124,7 @@ class _Question:
     def require(self) -> None:
         """Raise for the first reference that cannot be used."""
         check = self._check
-        if check.kind in (CheckKind.EXACT, CheckKind.NEAR, CheckKind.UNCHANGED, CheckKind.SEEN):
+        if check.kind in _COMPARING:
             self._comparison()
         self._of_turns()
         if check.kind in _OF_STORES:
@@ -142,7 +143,9 @@ class _Question:
             self._require_two()
         if check.witness is Witness.DISK:
             self._require_restart()
-        if check.kind is CheckKind.REFUSED:
+        if check.kind is CheckKind.ACROSS:
+            self._step("restarted", check.restarted, lambda step: step.kind is StepKind.RESTART, "a restart step")
+        if check.kind in (CheckKind.REFUSED, CheckKind.ACROSS):
             self._step("at", check.at, lambda step: step.may_refuse, "a step with may_refuse: true")
 
     def _of_turns(self) -> None:
@@ -201,10 +204,10 @@ class _Question:
         candidate = self._step("candidate", check.candidate, need, allowed)
         reference = self._step("reference", check.reference, need, allowed)
         self._require_two()
-        if check.kind is CheckKind.NEAR or check.reordered:
+        if check.kind in (CheckKind.NEAR, CheckKind.ACROSS) or check.reordered:
             self._require_limits()
         role = next(arm.role for arm in self._cell.arms if check.candidate and arm.id == check.candidate.arm)
-        if check.kind in (CheckKind.EXACT, CheckKind.NEAR) and role is ArmRole.CONTROL:
+        if check.kind in (CheckKind.EXACT, CheckKind.NEAR, CheckKind.ACROSS) and role is ArmRole.CONTROL:
             self._node.fail("found a candidate in a control arm; a control is judged by seen")
         if check.kind is CheckKind.SEEN and role is not ArmRole.CONTROL:
             self._node.fail("found a candidate outside a control arm; allowed is a step of a control")

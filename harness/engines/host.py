@@ -46,6 +46,13 @@ _DISK: Final = "disk"
 """Option that holds a folder of one arm; no part of who an engine is."""
 _OF_EVERY: Final = (Family.META, Family.LOGITS, Family.SAMPLER)
 """Families that no target has to tell of."""
+BUILD_FACT: Final = "build_sha256"
+"""Fact of an identity: SHA-256 of what the engine has loaded."""
+BUILD_OPTION: Final = "build"
+"""Option of an engine that can be opened as another build of itself."""
+BUILD_OWN: Final = "own"
+_NOT_OF_A_MODEL: Final = frozenset({_DISK, BUILD_OPTION})
+"""Options that leave the model as it is: engines that differ in these alone must have one digest of it."""
 _EVERY: Final = 16
 _SHIPPED_AT_MOST: Final = 64 * 1024 * 1024
 
@@ -110,6 +117,7 @@ class EngineHost:
         self._files: dict[str, object] = {}
         self._interrupted = False
         self._told: Mapping[str, str | int | bool] = {}
+        self._build = ""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -139,6 +147,11 @@ class EngineHost:
     def told(self) -> Mapping[str, str | int | bool]:
         """Facts of the engine's identity; known once the host has started."""
         return self._told
+
+    @property
+    def build(self) -> str:
+        """SHA-256 of what the engine that was opened last has loaded; empty: it does not tell."""
+        return self._build
 
     @property
     def declared_path_sets(self) -> Mapping[str, Sequence[str]]:
@@ -420,15 +433,17 @@ class EngineHost:
             with suppress(EngineError):
                 engine.close()
             raise EngineError(fault)
+        self._build = str(_plain(identity["facts"]).get(BUILD_FACT, ""))
         return engine, identity
 
     def _changed(self, asked: Options, identity: Mapping[str, object]) -> str:
         """Say what an engine has otherwise than the one that was started, or than an earlier one of equal options."""
         if self._first is not None:
-            for name in ("engine", "version"):
+            other = asked.get(BUILD_OPTION, BUILD_OWN) != BUILD_OWN
+            for name in ("engine",) if other else ("engine", "version"):
                 if identity[name] != self._first.identity[name]:
                     return f"{CHANGED}: {name} {identity[name]!r}; it was {self._first.identity[name]!r}"
-        given = frozenset((name, repr(value)) for name, value in asked.items() if name != _DISK)
+        given = frozenset((name, repr(value)) for name, value in asked.items() if name not in _NOT_OF_A_MODEL)
         digest = str(identity["model_digest"])
         if self._models.setdefault(given, digest) != digest:
             return f"{CHANGED}: another model than an engine with the same options had"

@@ -80,7 +80,7 @@ class Identity:
     ``prompts`` is ``templated`` where the engine puts more around a prompt than it was given, as a chat does:
     :attr:`Begun.prompt_tokens` then says how many tokens there were, and cells that ask how many of the scenario's were
     reused are ``not_supported``. ``build_sha256`` is the SHA-256 of what was really loaded; with capability ``builds``
-    it must be told.
+    it must be told, and ``build`` (``own`` or ``other``, as the option of that name).
     """
     device: Options
     """Device name, memory kind, driver and runtime versions; ``unknown`` where it cannot be told."""

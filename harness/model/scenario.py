@@ -213,6 +213,8 @@ class CheckKind(StrEnum):
     """Candidate equals reference in every part, the logits and the tokens."""
     NEAR = "near"
     """Candidate lies within stated distances of its reference in every part and the logits, with the same tokens."""
+    ACROSS = "across"
+    """Another build, told apart by what it has loaded, refused an image by name or holds it within stated distances."""
     UNCHANGED = "unchanged"
     """Two looks at one session are equal in every part and the logits."""
     SAME_IMAGE = "same_image"
@@ -268,6 +270,8 @@ class CheckSpec:
     equals: int | None = None
     at_least: int | None = None
     at_most: int | None = None
+    restarted: PointRef | None = None
+    """``across``: the restart into the other build."""
     unit: PointRef | None = None
     """``stored``: the store observation whose bytes are one unit."""
     whole: Sequence[PointRef] = ()

@@ -20,7 +20,8 @@ from harness.model.evidence import Difference, Distance, PartRow
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, StepKind
 from harness.model.values import NO_LAYER, CellId, Family, Guarantee, Phase
 
-_COMPARING: Final = frozenset({CheckKind.EXACT, CheckKind.NEAR, CheckKind.UNCHANGED, CheckKind.SEEN})
+_NEAR: Final = frozenset({CheckKind.NEAR, CheckKind.ACROSS})
+_COMPARING: Final = frozenset({CheckKind.EXACT, *_NEAR, CheckKind.UNCHANGED, CheckKind.SEEN})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,7 +122,7 @@ class Comparisons:
     def _paired(self, check: CheckSpec, candidate: Seen) -> Iterator[Pair]:
         if self._is_compared(check, candidate):
             reference = self._counterpart(check, candidate)
-            if reference is not None and check.kind is CheckKind.NEAR:
+            if reference is not None and check.kind in _NEAR:
                 yield from _to_measure(check, candidate, reference)
             elif reference is not None:
                 yield from _differing(check.id, candidate, reference)
@@ -286,4 +287,4 @@ def _without_logits(rows: Mapping[str, PartRow]) -> Mapping[str, PartRow]:
 def _compares_parts(check: CheckSpec) -> bool:
     if check.candidate is None or check.reference is None or check.guarantee is Guarantee.TOKENS_ONLY:
         return False
-    return check.kind in _COMPARING and ("parts" in check.fields or check.kind is CheckKind.NEAR)
+    return check.kind in _COMPARING and ("parts" in check.fields or check.kind in _NEAR)

@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 import pytest
 
 import harness.adapters.mutants as package
-from harness.adapters.mutants.base import Mutant
+from harness.adapters.mutants.base import Foreign, Mutant
 from harness.commands.mutants import kind_table
 from harness.engines import registry
 from harness.errors import NothingToDoError
@@ -25,12 +25,15 @@ from harness.pipeline import available_scenarios
 ID = re.compile(r"K(0[1-9]|1[0-5])\.[a-z][a-z0-9-]+")
 
 
-def all_mutants() -> list[type[Mutant]]:
-    found: list[type[Mutant]] = []
+AnyMutant = type[Mutant] | type[Foreign]
+
+
+def all_mutants() -> list[AnyMutant]:
+    found: list[AnyMutant] = []
     for info in pkgutil.iter_modules(package.__path__):
         module = importlib.import_module(f"{package.__name__}.{info.name}")
         classes = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__]
-        found += [one for one in classes if issubclass(one, Mutant) and one is not Mutant]
+        found += [one for one in classes if issubclass(one, Mutant | Foreign) and one.__dict__.get("mutant_id")]
     return found
 
 
@@ -42,7 +45,7 @@ def scenarios() -> Mapping[str, Scenario]:
     return available_scenarios()
 
 
-def expected(mutant: type[Mutant]) -> Expected:
+def expected(mutant: AnyMutant) -> Expected:
     stop = mutant.stopped_by
     return Expected(
         id=mutant.mutant_id,
@@ -83,7 +86,7 @@ def test_each_is_registered_under_its_id_and_nothing_else_is() -> None:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.mutant_id)
-def test_each_says_its_fault_in_a_line_and_plants_it(mutant: type[Mutant]) -> None:
+def test_each_says_its_fault_in_a_line_and_plants_it(mutant: AnyMutant) -> None:
     assert mutant.fault().endswith(".")
     assert 20 < len(mutant.fault()) < 130
     carriers = (
@@ -98,11 +101,12 @@ def test_each_says_its_fault_in_a_line_and_plants_it(mutant: type[Mutant]) -> No
         "disk_class",
         "archiver_class",
     )
-    assert any(getattr(mutant, name) is not getattr(Mutant, name) for name in carriers)
+    foreign = issubclass(mutant, Foreign)  # its engine class is made by its adapter
+    assert foreign or any(getattr(mutant, name) is not getattr(Mutant, name) for name in carriers)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.mutant_id)
-def test_each_names_one_check_of_one_cell(mutant: type[Mutant], scenarios: Mapping[str, Scenario]) -> None:
+def test_each_names_one_check_of_one_cell(mutant: AnyMutant, scenarios: Mapping[str, Scenario]) -> None:
     plan = cell_of(expected(mutant), scenarios)
     cell = next(one for one in plan.cells if one.id == plan.selected[0])
     check = next(one for one in cell.checks if one.id == mutant.stopped_by.check)
@@ -115,9 +119,8 @@ def test_scenarios_name_mutants_that_exist(scenarios: Mapping[str, Scenario]) ->
     ids = {mutant.mutant_id for mutant in MUTANTS}
     for scenario in scenarios.values():
         assert set(scenario.faults) <= ids, scenario.id
-        # a mutant of the others needs several devices, or they are not for the engine that mutants are made of
-        unplantable = "devices" in scenario.procedure or set(scenario.suites) == {"engines"}
-        assert scenario.faults or unplantable, scenario.id
+        # a mutant of the others needs several devices
+        assert scenario.faults or "devices" in scenario.procedure, scenario.id
 
 
 def test_those_that_need_real_weights_are_of_the_preset_that_has_them() -> None:
@@ -130,8 +133,17 @@ def test_those_that_need_real_weights_are_of_the_preset_that_has_them() -> None:
         chosen(["K02.needle-lost"])
 
 
+def test_those_of_another_engine_are_of_the_target_of_its_name() -> None:
+    of_servers = chosen([], "tiny", "server")
+
+    assert set(of_servers) == {one.mutant_id for one in MUTANTS if one.__module__.endswith(".servers")}
+    assert set(of_servers).isdisjoint(chosen([]))
+    with pytest.raises(NothingToDoError, match="--target server"):
+        chosen(["K08.server-stale"])
+
+
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.mutant_id)
-def test_each_is_listed_by_the_scenario_that_stops_it(mutant: type[Mutant], scenarios: Mapping[str, Scenario]) -> None:
+def test_each_is_listed_by_the_scenario_that_stops_it(mutant: AnyMutant, scenarios: Mapping[str, Scenario]) -> None:
     assert mutant.mutant_id in scenarios[mutant.stopped_by.scenario].faults
 
 

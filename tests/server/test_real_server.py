@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,12 +13,16 @@ from harness import cli
 from harness.adapters.server_adapter import ServerAdapter
 from harness.adapters.server_http import Client
 from harness.adapters.server_session import ServerSession
+from harness.deriving.judge import judge
+from harness.deriving.product import expand
 from harness.engines.conformance import conform
 from harness.engines.host import EngineHost
 from harness.engines.obligations import OBLIGATIONS
 from harness.errors import EngineCrashedError, EngineError
 from harness.model.target import Target
 from harness.model.values import Outcome
+from harness.pipeline import available_scenarios, bench, read_bytes, run_one
+from harness.wire.evidence_doc import read_evidence
 
 MISSING = [name for name in ("xllamacpp", "gguf") if find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (extra llamacpp)")
@@ -64,6 +69,61 @@ def test_the_server_is_bound_to_its_nonce_and_ends_with_its_engine() -> None:
 
     assert process.poll() is not None
     assert not engine.own.folder.exists()
+
+
+SCRIPT = """
+import argparse, signal, xllamacpp
+parser = argparse.ArgumentParser()
+for name in ("model", "alias", "key", "slots"):
+    parser.add_argument(f"--{name}")
+for name in ("port", "parallel", "ctx"):
+    parser.add_argument(f"--{name}", type=int)
+told = parser.parse_args()
+params = xllamacpp.CommonParams()
+params.model.path, params.api_keys, params.slot_save_path = told.model, [told.key], told.slots
+params.model_alias = {told.alias} if isinstance(params.model_alias, set) else told.alias
+params.n_ctx, params.n_parallel, params.cpuparams.n_threads = told.ctx, told.parallel, 1
+params.hostnames, params.port, params.warmup, params.cache_ram_mib = ["127.0.0.1"], told.port, False, 0
+params.endpoint_slots = params.endpoint_metrics = params.endpoint_props = True
+server = xllamacpp.Server(params)
+signal.pause()
+"""
+WORDS = "--model {model} --alias {alias} --key {key} --slots {slots} --port {port} --parallel {parallel} --ctx {n_ctx}"
+
+
+def command(folder: Path) -> str:
+    """A program of its own that serves llama.cpp; as far as its digest goes, another build."""
+    script = folder / "other.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    return f"{sys.executable} {script} {WORDS}"
+
+
+def test_a_server_of_a_command_serves_and_is_another_build(tmp_path: Path) -> None:
+    own, other = ServerAdapter().open({}), ServerAdapter().open({"command": command(tmp_path)})
+    session = other.open_session({})
+    session.begin(IDS, cache=False)
+    session.prefill(len(IDS))
+    tokens = session.decode(3, {})
+    told = [one.identity() for one in (own, other)]
+    own.close()
+    other.close()
+
+    assert len(tokens) == 3
+    assert told[0].model_digest == told[1].model_digest
+    assert told[0].facts["build_sha256"] != told[1].facts["build_sha256"]
+    assert told[1].facts["forwarded_by"] == "counters"
+
+
+def test_what_a_server_holds_of_another_build_is_not_comparable(tmp_path: Path) -> None:
+    plan = expand(available_scenarios()["R11"], [16], suite="engines", where="R11")
+    options: dict[str, str | int | bool] = {"other_command": command(tmp_path)}
+    with bench(Target(name="t", adapter="server", device="cpu", options=options), tmp_path) as up:
+        path, _ = run_one(up, plan)
+    cells = judge(read_evidence(read_bytes(path), path.name)).decision.cells
+    found = {one.id: one for one in cells[0].checks}
+
+    assert (found["across"].outcome, found["across"].reason) == (Outcome.INCONCLUSIVE, "not_comparable")
+    assert found["others-go-on"].outcome is Outcome.PASS
 
 
 def test_a_cut_slot_file_ends_the_server_and_the_harness_says_how() -> None:

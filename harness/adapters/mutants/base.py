@@ -48,6 +48,29 @@ class Stop:
         return {f"{FACT}{key}": value for key, value in (plain | {"phase": self.phase, "reason": self.reason}).items()}
 
 
+class Foreign:
+    """What a mutant of another engine than the embedded one says of itself; it is an adapter of that engine besides."""
+
+    mutant_id: ClassVar[str] = ""
+    """``Kxx.slug``, also the name of the entry point."""
+    stopped_by: ClassVar[Stop]
+
+    @classmethod
+    def fault(cls) -> str:
+        """Return what is wrong, in one line."""
+        return (cls.__doc__ or "").strip().splitlines()[0]
+
+    @classmethod
+    def told(cls) -> dict[str, str]:
+        """Return the facts of an identity in which it says what it is."""
+        return {f"{FACT}fault": cls.fault(), **cls.stopped_by.facts()}
+
+    @classmethod
+    def slug(cls) -> str:
+        """Return the id as the name of an adapter."""
+        return f"mutant_{cls.mutant_id.lower()}".replace("-", "_")
+
+
 class _Telling(TorchEngine):
     """Says in its identity which mutant it is."""
 

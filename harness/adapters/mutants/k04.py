@@ -643,3 +643,21 @@ class ImportSaysIdentity(Mutant):
     mutant_id = "K04.import-says-identity"
     stopped_by = Stop(scenario="F15", check="import", reason="other_code")
     session = _LooksAtImages
+
+
+class _ClaimsReuse(TorchAdapterSession):
+    def begin(self, prompt: Sequence[int], *, cache: bool) -> Begun:
+        told = super().begin(prompt, cache=cache)
+        if told.cached:
+            super().begin(prompt, cache=False)
+        return told
+
+
+class ReuseClaimed(Mutant):
+    """A prompt that is cached is computed anew, whole, and told as reused."""
+
+    mutant_id = "K04.reuse-claimed"
+    stopped_by = Stop(
+        scenario="R12", cell={"kept": "memory", "told": "tokens"}, check="warm-reused", reason="tokens_unaccounted"
+    )
+    adapter_session = _ClaimsReuse

@@ -1,15 +1,15 @@
-"""Servers with one planted fault: what goes to a real llama-server, or comes back of it, is changed on its way.
+"""Faults of several kinds on servers: what goes to a real llama-server, or comes of it, is changed on its way.
 
 Their entry points ask for the extra ``server``, and they run where it does (``statecert mutants --target server``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from harness.adapters.mutants.base import FACT, Stop
+from harness.adapters.mutants.base import Foreign, Stop
 from harness.adapters.server_adapter import ServerAdapter, ServerEngine
 from harness.adapters.server_http import Client, Json
 from harness.adapters.server_options import checked
@@ -20,34 +20,31 @@ _HELD = 32
 """Tokens of the first answer that are held."""
 
 
-class ServerMutant(ServerAdapter):
+class ServerMutant(Foreign, ServerAdapter):
     """A server with one planted fault. A subclass names it, and gives the client that plants it."""
 
-    mutant_id: ClassVar[str] = ""
-    """``Kxx.slug``, also the name of the entry point."""
-    stopped_by: ClassVar[Stop]
     client: ClassVar[type[Client]] = Client
 
     def __init_subclass__(cls) -> None:
         """Name the mutant as the registry wants it."""
         super().__init_subclass__()
-        cls.name = f"mutant_{cls.mutant_id.lower()}".replace("-", "_")
+        cls.name = cls.slug()
 
     def open(self, options: Options) -> ServerEngine:
         """Open a server, and put the fault between it and the adapter."""
         made = _Planted(checked(options))
-        made.told = {f"{FACT}fault": (self.__doc__ or "").strip().splitlines()[0], **self.stopped_by.facts()}
+        made.facts = self.told()
         made.client.__class__ = self.client
         return made
 
 
 class _Planted(ServerEngine):
-    told: Mapping[str, str] = {}
+    facts: Mapping[str, str] = {}
 
     def identity(self) -> Identity:
         found = super().identity()
         sets = {**found.path_sets, "mutants": ["harness.adapters.mutants:*.py"]}
-        return replace(found, facts={**found.facts, **self.told}, path_sets=sets)
+        return replace(found, facts={**found.facts, **self.facts}, path_sets=sets)
 
 
 class _Stale(Client):
@@ -123,6 +120,29 @@ class LostInRestart(ServerMutant):
         scenario="R12", cell={"kept": "image", "told": "tokens"}, check="restarted-reused", reason="tokens_unaccounted"
     )
     client = _LosesFiles
+
+
+class _Mixed(Client):
+    heard: object = None
+    """Prompt of the request that began to be streamed last."""
+
+    def stream(self, path: str, body: Json) -> Iterator[Json]:
+        self.heard = body.get("prompt")
+        yield from super().stream(path, body)
+
+    def post(self, path: str, body: Json) -> Json:
+        answer = super().post(path, body)
+        if path != _COMPLETES or self.heard is None:
+            return answer
+        return {**answer, "tokens": super().post(path, {**body, "prompt": self.heard}).get("tokens")}
+
+
+class AnswersMixed(ServerMutant):
+    """Beside a request that is in flight an answer is that request's, not its own."""
+
+    mutant_id = "K07.server-answers-mixed"
+    stopped_by = Stop(scenario="R09", cell={"neighbours": 3}, check="same-answer", reason="tokens_differ")
+    client = _Mixed
 
 
 def _cached(answer: Json) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from harness.deriving.checks import (
+    across,
     balance,
     cached,
     counter,
@@ -36,6 +37,7 @@ Check = Callable[[CellView, CheckSpec], CheckResult]
 CHECKS: Final[Mapping[CheckKind, Check]] = {
     CheckKind.EXACT: exact.check,
     CheckKind.NEAR: near.check,
+    CheckKind.ACROSS: across.check,
     CheckKind.UNCHANGED: unchanged.check,
     CheckKind.SAME_IMAGE: same_image.check,
     CheckKind.ENDED: ended.check,

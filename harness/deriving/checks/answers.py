@@ -14,6 +14,7 @@ from harness.model.values import ArmRole, DecisionAxis, Outcome, RefusalCode
 CODES: Final[Mapping[CheckKind, str]] = {
     CheckKind.EXACT: "EXACT.STATE@1",
     CheckKind.NEAR: "NEAR.STATE@1",
+    CheckKind.ACROSS: "BUILD.ACROSS@1",
     CheckKind.UNCHANGED: "EXACT.UNCHANGED@1",
     CheckKind.SAME_IMAGE: "EXACT.IMAGE@1",
     CheckKind.ENDED: "COUNT.ENDED@1",
@@ -51,6 +52,7 @@ _MANIPULATIONS: Final = frozenset(
 AXES: Final[Mapping[CheckKind, DecisionAxis]] = {
     CheckKind.EXACT: DecisionAxis.EXACTNESS,
     CheckKind.NEAR: DecisionAxis.TOLERANCE,
+    CheckKind.ACROSS: DecisionAxis.TOLERANCE,
     CheckKind.UNCHANGED: DecisionAxis.EXACTNESS,
     CheckKind.SAME_IMAGE: DecisionAxis.EXACTNESS,
     CheckKind.SEEN: DecisionAxis.EXACTNESS,

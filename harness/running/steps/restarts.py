@@ -22,7 +22,7 @@ def restart(arm: ArmRun, step: Step) -> None:
         EngineError: The engine could not be closed, or not be opened again.
     """
     host, how = arm.cell.host, str(step.target["how"])
-    closing, before = arm.opened, host.children
+    closing, before, build = arm.opened, host.children, host.build
     arm.opened = None
     arm.sessions.clear()
     arm.handles.clear()
@@ -31,7 +31,8 @@ def restart(arm: ArmRun, step: Step) -> None:
     host.restart(kill=how == "kill")
     arm.options.update(step.options)
     arm.opened = host.open_engine(arm.disks.placed(arm.options))
-    arm.done(step, {"how": how, "before": before, "process": host.children})
+    builds = {"build_before": build, "build": host.build} if build and host.build else {}
+    arm.done(step, {"how": how, "before": before, "process": host.children, **builds})
 
 
 def rival(arm: ArmRun, step: Step) -> None:
