@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from harness import cli
 from harness.adapters.mutants.kv_pages import PAGE_MUTANTS, PageMutant
 from harness.adapters.torch_adapter import TorchAdapter
 from harness.campaigning.kv import PAGE_MUTANTS as GROUP
-from harness.campaigning.kv import Asked, child, procedure_of, reasons_of, small_procedure
+from harness.campaigning.kv import Asked, caught, child, procedure_of, reasons_of, small_procedure
 from harness.campaigning.kv_child import Measured
 from harness.campaigning.kv_probes import probe_all
 from harness.campaigning.memory import peak_kib, reset_peak
@@ -328,6 +328,18 @@ def small(adapter: TorchAdapter, model: str = "wide") -> list[str]:
 @pytest.mark.parametrize("mutant", [one for one in PAGE_MUTANTS if one.caught_by.model], ids=lambda m: m.mutant_id)
 def test_a_matrix_of_pages_with_a_fault_gives_the_reason_that_they_name(mutant: type[PageMutant]) -> None:
     assert mutant.caught_by.probe in small(mutant(), mutant.caught_by.model)
+
+
+def test_the_command_tells_whether_a_mutant_of_the_matrix_was_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def here(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        adapter = registry.load(job["adapter"], job["group"])
+        assert isinstance(adapter, TorchAdapter)
+        return iter(told(adapter, job))
+
+    monkeypatch.setattr("harness.campaigning.kv.child", here)
+    found = caught("K10.exact-form-narrowed", "cpu")
+
+    assert (found["entry"], found["probe"], found["stopped"]) == ("H06", "exact_differs", "yes")
 
 
 def test_a_matrix_of_the_clean_engine_is_exact_and_of_the_size_of_the_formula() -> None:

@@ -9,12 +9,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from harness.deriving.foreign.lanes import held
+from harness.deriving.foreign.comparisons import held
 from harness.deriving.foreign.nouns import Check, Finding, Row
 from harness.deriving.foreign.reading import Members
 from harness.errors import InvalidDocumentError
 
-LANES: Final = ("single-step", "chain", "state-handoff")
+REQUIRED: Final = ("single-step", "chain", "state-handoff")
 """What a family must pass to be certified in full."""
 MOBILITY: Final = ("accepted", "untested", "rejected_too_large")
 """What a draft may say of moving the exact state."""
@@ -36,7 +36,7 @@ def policy_row(found: Members) -> Row:
         raise InvalidDocumentError("found no models or no profiles", where=found.at)
     named = [one.text("profile") for one in models]
     full = {"full", *(name for name in profiles if profiles[name].text("oracle") == "independent-trace")}
-    lanes = all({*LANES} <= {*profiles[name].texts("required_lanes")} for name in full if name in profiles)
+    lanes = all({*REQUIRED} <= {*profiles[name].texts("required_lanes")} for name in full if name in profiles)
     words = all(
         one.text("status") in _STATUS
         and one.text("oracle") in _ORACLES

@@ -6,7 +6,7 @@
 ``gate_report``         what a gate command wrote: ``passed``, ``failure_reasons`` and all numbers at the top
 ``handoff_report``      a state handed over: ``matches`` and what it is made of, perhaps a gate report inside
 ``growth_report``       a prompt that grows turn by turn: ``turns``, ``max_amplification``
-other reports           one way of running beside another: see `harness.deriving.foreign.lanes`
+other reports           one way of running beside another: see `harness.deriving.foreign.comparisons`
 policies                what is to be certified: see `harness.deriving.foreign.promises`
 ======================  ========================================================================================
 """
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from harness.deriving.foreign.lanes import chain_row, draft_row, prefix_hit_row, remote_row, scan_row, step_row
+from harness.deriving.foreign.comparisons import chain_row, draft_row, prefix_hit_row, remote_row, scan_row, step_row
 from harness.deriving.foreign.nouns import Case, Exclusion, Gates, Record, Row, Sample, Times, Workload
 from harness.deriving.foreign.promises import capability_row, policy_row, roster_row
 from harness.deriving.foreign.reading import Members
@@ -126,7 +126,7 @@ def _growth(found: Members, shape: str) -> Record:
     return _record(found, shape, Gates(), [], others=[growth_row(found)])
 
 
-def _lane(row: Callable[[Members], Row]) -> Callable[[Members, str], Record]:
+def _one_row(row: Callable[[Members], Row]) -> Callable[[Members, str], Record]:
     """A shape that is one row."""
     return lambda found, shape: _record(found, shape, Gates(), [], others=[row(found)])
 
@@ -151,16 +151,16 @@ _SHAPES: Final[Mapping[str, tuple[Sequence[str], Callable[[Members, str], Record
     "handoff_report": (("matches", "predicted_token_matches", "state_payload_kind"), _handoff),
     "growth_report": (("turns", "max_amplification", "segment_bytes"), _growth),
     "gate_report": (("passed", "cache_type_k", "cache_type_v", "continuation_steps"), _gate_report),
-    "remote_handoff": (("role", "tokens_match", "source_tokens", "restored_tokens"), _lane(remote_row)),
+    "remote_handoff": (("role", "tokens_match", "source_tokens", "restored_tokens"), _one_row(remote_row)),
     "split_scan": (("split_count", "mismatch_count", "results"), _scan("split_count")),
     "dtype_matrix": (("dtype_count", "mismatch_count", "results"), _scan("dtype_count")),
-    "split_prefix_hit": (("partial_hit_observed", "warm", "control"), _lane(prefix_hit_row)),
-    "mtp_ab": (("exact_content_match", "baseline", "n1", "batched"), _lane(draft_row)),
-    "chain": (("matches", "baseline", "predicted_token", "stages"), _lane(chain_row)),
-    "single_step": (("matches", "baseline", "split"), _lane(step_row)),
-    "family_policy": (("policy", "models"), _lane(policy_row)),
-    "split_roster": (("native_recipe", "architectures"), _lane(roster_row)),
-    "capability_draft": (("exact_state_mobility", "family_id"), _lane(capability_row)),
+    "split_prefix_hit": (("partial_hit_observed", "warm", "control"), _one_row(prefix_hit_row)),
+    "mtp_ab": (("exact_content_match", "baseline", "n1", "batched"), _one_row(draft_row)),
+    "chain": (("matches", "baseline", "predicted_token", "stages"), _one_row(chain_row)),
+    "single_step": (("matches", "baseline", "split"), _one_row(step_row)),
+    "family_policy": (("policy", "models"), _one_row(policy_row)),
+    "split_roster": (("native_recipe", "architectures"), _one_row(roster_row)),
+    "capability_draft": (("exact_state_mobility", "family_id"), _one_row(capability_row)),
 }
 """Name to the members that tell it, and what reads it; the first that fits."""
 
