@@ -4,6 +4,8 @@ BIN := .venv/bin
 T ?= tests scenarios
 JOBS ?= 2
 SUITE ?= default
+# some hundred processes start in a check: they find byte code, whatever the caller's environment says
+export PYTHONDONTWRITEBYTECODE :=
 EXTRAS ?= transformers,mlx,llamacpp
 AGAIN := $(MAKE) --no-print-directory
 # where several processes share the cores, a thread of OpenMP that waits must let go of its core soon: two threads that
@@ -72,7 +74,7 @@ reports-check: venv ## reports/ are what certificates/ give
 # first what keeps one processor busy, two at a time; then what takes both; pytest last, so that its closing line is the last line
 check: extras-if-any ## everything that CI runs
 	@$(PYTHON) tools/beside.py \
-	  "$(AGAIN) lint gate claims rejudge reports-check && $(BIN)/statecert fuzz --seconds 60 && $(BIN)/statecert fuzz --of codec --seconds 20" \
+	  "$(AGAIN) lint && $(BIN)/statecert gate certificates --claims README.md --claims docs && $(AGAIN) rejudge reports-check && $(BIN)/statecert fuzz --seconds 60 && $(BIN)/statecert fuzz --of codec --seconds 20" \
 	  "$(AGAIN) wheel-check workflow-check"
 	@$(SHARED) $(BIN)/statecert mutants
 	@$(AGAIN) test

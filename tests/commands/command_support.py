@@ -72,7 +72,7 @@ def statecert(
         env={**os.environ, "PYTHONPATH": path, **(environment or {})},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 

@@ -172,7 +172,7 @@ def test_a_child_ends_with_its_parent_also_in_the_middle_of_an_operation(tmp_pat
         [sys.executable, "-c", script],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
-        timeout=30,
+        timeout=600,
         check=True,
     )
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-SECONDS = 120
+SECONDS = 600
 """How long anything may take on a machine that is busy with other things."""
 
 

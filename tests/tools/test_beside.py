@@ -12,7 +12,7 @@ TOOL = Path(__file__).parents[2] / "tools" / "beside.py"
 
 def _beside(*commands: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(TOOL), *commands], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, str(TOOL), *commands], capture_output=True, text=True, check=False, timeout=600
     )
 
 

@@ -41,7 +41,7 @@ def test_a_torch_of_a_virtual_environment_is_seen_if_it_is_in_range(tmp_path: Pa
     script = MAKE.format(tools=str(ROOT / "tools"), home=str(tmp_path / "home"))
 
     done = subprocess.run(
-        [caller(tmp_path / "caller", torch), "-c", script], capture_output=True, text=True, timeout=120, check=False
+        [caller(tmp_path / "caller", torch), "-c", script], capture_output=True, text=True, timeout=600, check=False
     )
 
     assert done.returncode == 0, done.stderr
