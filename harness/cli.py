@@ -141,6 +141,11 @@ def _broken(problem: Exception) -> int:
     except OSError:
         with suppress(OSError):
             sys.stdout.close()
+    if isinstance(problem, OSError) and problem.filename:
+        sys.stderr.write(
+            f"statecert: the system refused {problem.filename}: {problem.strerror}; choose another place\n"
+        )
+        return int(ExitCode.BROKEN)
     sys.stderr.write(f"statecert: internal error: {type(problem).__name__}: {' '.join(str(problem).split())}\n")
     if not isinstance(problem, OSError):
         import traceback

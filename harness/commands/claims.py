@@ -48,6 +48,8 @@ def run(args: argparse.Namespace) -> ExitCode:
         _fix(args.certificates, prose)
         prose = read_texts(names)
     fresh_in = (args.root or ["."]) if args.fresh else ()
+    if sys.stderr.isatty():
+        sys.stderr.write(f"judging the evidence of {args.certificates} again ...\n")
     report = gate([args.certificates], prose=prose, fresh_in=fresh_in)
     sys.stdout.buffer.write(outputs.to_json(report)) if args.json else sys.stdout.write(outputs.text(report))
     count = [sum(map(len, (one.blocks, one.citations))) for one in prose]

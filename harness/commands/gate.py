@@ -228,6 +228,8 @@ def _gate(folders: Sequence[str], **asked: Any) -> GateReport:
         inside = os.path.join(folder, "certificates")  # noqa: PTH118 - pathlib is most of what a quick gate would import
         if os.path.isdir(inside) and os.path.isdir(os.path.join(folder, "evidence")):  # noqa: PTH112, PTH118
             raise UsageError(f"{folder} is the folder of a run; try: statecert gate {inside}")
+    if sys.stderr.isatty():
+        sys.stderr.write(f"judging the evidence of {', '.join(folders) or DEFAULT} again ...\n")
     gc.disable()
     try:
         from harness.gating.gate import gate

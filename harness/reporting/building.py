@@ -106,7 +106,7 @@ def certificate_view(certificate: Certificate, archive: Archive) -> CertificateV
         history=archive.history_of(claim_key_of(certificate), here=certificate.id),
         limits=claimable.limits(body),
         command=_command(body),
-        digests=_digests(certificate),
+        digests=[_announced(body), *_digests(certificate)],
     )
 
 
@@ -317,6 +317,14 @@ def _command(body: Mapping[str, object]) -> str:
     scale = ["--suite", suite] if suite != _ADHOC or not scales else ["--scale", scales[0]]
     target = text(body, "subject", "engine", "adapter")
     return shlex.join(["statecert", "run", text(body, "scenario", "id"), *scale, "--target", target])
+
+
+def _announced(body: Mapping[str, object]) -> Fact:
+    """How a run of the same target names itself. A record has no options of a target, and they can make another one."""
+    engine, model = text(body, "subject", "engine", "name"), text(body, "subject", "model", "name")
+    said = f"{engine} {model} on {text(body, 'environment', 'hw_class')}"
+    otherwise = "if it names another model, add the `--option KEY=VALUE` of the settings below that makes this one"
+    return Fact(name="The run must begin with", value=f"{said}; {otherwise}")
 
 
 def _is_digest(value: str) -> bool:

@@ -141,12 +141,19 @@ def explain_evidence(evidence: Evidence, *, cell: str = "", check: str = "") -> 
     found = [item for item in evidence.observations if isinstance(item, Difference)]
     kept = [item for item in found if cell in ("", item.cell) and check in ("", item.check)]
     if not kept:
-        known = ", ".join(sorted({f"{item.cell} {item.check}" for item in found})[:5]) or "none"
-        raise NothingToDoError(
-            f"no located difference of cell {cell or 'any'}, check {check or 'any'}; there are: {known}"
-        )
+        raise NothingToDoError(_nothing(evidence, found, cell, check))
     planted = _controls(evidence)
     return [_planted(item) if item.check in planted else explain(item) for item in kept]
+
+
+def _nothing(evidence: Evidence, found: Sequence[Difference], cell: str, check: str) -> str:
+    """Return why nothing is explained, and what to do instead."""
+    if found:
+        known = ", ".join(sorted({f"{item.cell} {item.check}" for item in found})[:5])
+        return f"no located difference of cell {cell or 'any'}, check {check or 'any'}; there are: {known}"
+    if evidence.end is None:
+        return "the run was cut off before its end record, and no difference was located until then; run it again"
+    return "no difference was located, so there is nothing to explain; `statecert judge` says what each cell came to"
 
 
 def explain_checks(body: Mapping[str, object], *, cell: str = "", check: str = "") -> list[Explanation]:

@@ -109,9 +109,9 @@ def _witness_place(detail: Mapping[str, object]) -> str:
         for key, name in (("cached", "reused"), ("forwarded", "forwarded"), ("prompt_tokens", "prompt"))
         if key in detail
     )
-    return (
-        f"Witness {text(detail, 'witness')} at {text(detail, 'at')}: {witness_fault(text(detail, 'how'))} ({counts})."
-    )
+    at = f" at {text(detail, 'at')}" if "at" in detail else ""
+    told = f" ({counts})" if counts else ""
+    return f"Witness {text(detail, 'witness')}{at}: {witness_fault(text(detail, 'how'))}{told}."
 
 
 def _detail_pieces(detail: Mapping[str, object]) -> Sequence[str]:

@@ -76,7 +76,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "cold_differs": "A prompt forwarded anew had another state.",
     "not_repeatable": "The reference is unequal to itself, so nothing can be blamed on the restore.",
     "parts_differ": "State parts differ from the reference.",
-    "logits_differ": "All parts are equal, the logits differ.",
+    "logits_differ": "The pending logits differ, and they come first of what differs.",
     "tokens_differ": "Parts and logits are equal, the decoded tokens differ.",
     "position_differ": "The two sides stand at different positions by the engine's own count.",
     "beyond_tolerance": "A part lies farther from its reference than the scenario allows.",
@@ -154,6 +154,8 @@ _WITNESS: Final[Mapping[str, str]] = {
     "bytes_copied": "bytes were copied where none should be",
     "tokens_reused": "tokens were reused where none should be",
     "tokens_unaccounted": "reused and forwarded tokens do not make up the prompt",
+    "fewer_bytes_than_state": "fewer bytes were counted as copied back than the state has",
+    "more_bytes_than_state": "more bytes were counted as copied back than the state has",
     "other_position": "the state stands at another position than the tokens reused",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import shutil
@@ -126,6 +127,22 @@ def test_a_bug_is_exit_3_with_one_line_first(
 
     assert main(["report", str(tmp_path)]) == 3
     assert capsys.readouterr().err.startswith("statecert: internal error: ZeroDivisionError: by nothing\n")
+
+
+def test_a_place_that_the_system_refuses_is_named_and_is_no_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from harness.cli import main
+    from harness.reporting import site
+
+    def refused(*_: object, **__: object) -> object:
+        raise OSError(errno.EROFS, "Read-only file system", "ro/x")
+
+    monkeypatch.setattr(site, "read_archive", refused)
+
+    assert main(["report", str(tmp_path)]) == 3
+    said = capsys.readouterr().err
+    assert said == "statecert: the system refused ro/x: Read-only file system; choose another place\n"
 
 
 def test_what_the_engine_refuses_at_its_start_is_usage_and_leaves_no_run_folder(tmp_path: Path) -> None:

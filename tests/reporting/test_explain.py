@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import NothingToDoError
-from harness.model.evidence import Difference, Evidence, Header
+from harness.model.evidence import Difference, End, Evidence, Header
 from harness.model.values import CellId, Phase, Sha256
 from harness.reporting import explain
 from harness.reporting.fault_kinds import likely_kinds
@@ -130,6 +130,20 @@ def test_only_the_asked_cell_and_check_are_explained() -> None:
     ]
     with pytest.raises(NothingToDoError, match="there are: A01"):
         explain.explain_evidence(run, check="other")
+
+
+def test_a_run_that_was_cut_off_is_called_so_where_nothing_was_located() -> None:
+    with pytest.raises(NothingToDoError, match="cut off before its end record"):
+        explain.explain_evidence(evidence())
+
+
+def test_a_whole_run_without_a_difference_points_at_judge() -> None:
+    ended = replace(
+        evidence(), end=End(records=2, sha256=Sha256("0" * 64), finished="2026-01-01T00:00:01Z", elapsed_ns=1)
+    )
+
+    with pytest.raises(NothingToDoError, match="nothing to explain; `statecert judge`"):
+        explain.explain_evidence(ended)
 
 
 def test_a_planted_difference_is_not_blamed_on_the_engine() -> None:

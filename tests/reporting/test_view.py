@@ -50,6 +50,21 @@ def test_the_time_of_a_run_beside_others_says_so() -> None:
     assert taken(2) == "1 min 0 s; one of 2 jobs side by side, so times are not those of a quiet machine"
 
 
+def test_a_record_says_how_a_run_of_its_target_begins_since_it_holds_no_options() -> None:
+    said = view(certificate(PASSED)).digests[0]
+
+    assert said.name == "The run must begin with"
+    assert said.value.startswith("torch tiny on cpu-x86_64-avx512; if it names another model, add the `--option")
+
+
+def test_a_count_of_copied_bytes_that_cannot_be_is_said_in_words() -> None:
+    wrong = exact("fail", reason="restore_not_witnessed", detail={"witness": "copied", "how": "more_bytes_than_state"})
+
+    place = view(certificate(body(cell("end", "fail", [wrong]), overall="stop"))).problems[0].place
+
+    assert place == "Witness copied: more bytes were counted as copied back than the state has."
+
+
 def environment(jobs: int) -> dict[str, object]:
     found = PASSED["environment"]
     assert isinstance(found, dict)
