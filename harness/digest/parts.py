@@ -17,13 +17,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from harness.errors import StatecertError
+from harness.model.evidence import PART_DIGEST
 from harness.model.noun import dataclass
 from harness.wire import canonical
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-ALGORITHM: Final = "sha256-part-v1"
+ALGORITHM: Final = PART_DIGEST
 """The id that every record of a part digest names."""
 
 _LARGE_BYTES: Final = 1 << 16

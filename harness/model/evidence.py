@@ -8,11 +8,14 @@ end record was cut off: it can be read, never certified.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.model.noun import dataclass, field
 from harness.model.values import CellId, CrashKind, Phase, Sha256
 
 Facts = Mapping[str, str | int | bool]
+PART_DIGEST: Final = "sha256-part-v1"
+"""Id of the part digest, which every record of one names; :mod:`harness.digest.parts` makes it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

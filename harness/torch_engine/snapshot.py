@@ -11,19 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from operator import ge
+from operator import le
 
 import torch
 from torch import Tensor
 
 from harness.torch_engine.arenas import Arenas
 from harness.torch_engine.errors import LayoutError, MissingError
-from harness.torch_engine.state import StateLayout, bytes_view, flip_bits
+from harness.torch_engine.scatter import Scatter
+from harness.torch_engine.state import Columns, RowSizes, StateLayout, bytes_view, flip_bits, one_of_equal
 
 PART_ALIGN = 256
 """Alignment of every piece in an arena, in bytes."""
 METADATA_PART = "metadata"
 """Name of part 0, which is bytes and not a tensor."""
+
+FEW_BYTES = 32 << 10
+"""Bytes of a segment up to which a call of torch costs more than its copy; `scatter` allows no more than this."""
 
 Pair = tuple[Tensor, Tensor]
 """A copy to be made: destination, source."""
@@ -69,14 +73,22 @@ Piece = FixedCopy | Segment
 class Geometry:
     """The segments of a link, column by column, to be compared at once."""
 
-    rows: tuple[tuple[str, int], ...]
+    rows: RowSizes
     """Name and row bytes of each stream."""
     starts: tuple[int, ...]
     """First row of each."""
     stops: tuple[int, ...]
     """Row after the last one of each."""
+    deepest: int
+    """The greatest of these."""
+    ordered: bool
+    """Whether each segment starts at a row and ends at none before it."""
     nbytes: int
     """Bytes of all rows."""
+    widest: int
+    """Bytes of the longest segment."""
+    on_host: bool
+    """Whether the arena lies there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,6 +107,8 @@ class Snapshot:
     """Views of the arena that `rows_as` made before; only to make them once."""
     told: list[Geometry] = field(init=False, repr=False, compare=False, default_factory=list)
     """What `geometry` said before; likewise."""
+    scatters: list[Scatter] = field(init=False, repr=False, compare=False, default_factory=list)
+    """What `scatter` said before; likewise."""
 
     @property
     def nbytes(self) -> int:
@@ -132,13 +146,25 @@ class Snapshot:
             segments = self.segments
             self.told.append(
                 Geometry(
-                    rows=tuple((s.name, s.row_bytes) for s in segments),
+                    rows=one_of_equal(tuple((s.name, s.row_bytes) for s in segments)),
                     starts=tuple(s.start for s in segments),
                     stops=tuple(s.stop for s in segments),
+                    deepest=max((s.stop for s in segments), default=0),
+                    ordered=all(0 <= s.start <= s.stop for s in segments),
                     nbytes=sum(s.nbytes for s in segments),
+                    widest=max((s.nbytes for s in segments), default=0),
+                    on_host=self.arena.device.type == "cpu",
                 )
             )
         return self.told[0]
+
+    def scatter(self) -> Scatter:
+        """Where the rows of each segment belong in its stream, of an arena on the host."""
+        if not self.scatters:
+            parts = self.segments
+            offsets, sizes = [s.offset for s in parts], [s.nbytes for s in parts]
+            self.scatters.append(Scatter(self.arena.numpy(), offsets, sizes, [s.start * s.row_bytes for s in parts]))
+        return self.scatters[0]
 
     def held(self, name: str) -> Tensor:
         """The bytes (n,) u8 that this link holds of a part, as a live view of the arena.
@@ -248,7 +274,16 @@ class Snapshotter:
         return fixed_bytes + sum(link.geometry().nbytes for link in chain)
 
     def gather(self, chain: Sequence[Snapshot], layout: StateLayout) -> None:
-        """Put the rows of all links of a validated chain into each stream of the host, in one call a stream."""
+        """Put the rows of all links of a validated chain into each stream of the host.
+
+        Large segments take one call of torch a stream, which lets other threads go on. For small ones the calls would
+        take longer than the bytes: they take a few calls a link.
+        """
+        told, links = layout.last_columns(), [link.geometry() for link in chain]
+        if all(one.widest <= FEW_BYTES and _fits(one, told) for one in links):
+            for link in chain:
+                link.scatter().put(told.at)
+            return
         kinds = tuple((r.tensor.dtype, r.tensor.shape[1:]) for r in layout.rows)
         held = [link.rows_as(kinds) for link in chain]
         for stream, end, *parts in zip(layout.rows, chain[-1].ends(), *held, strict=True):
@@ -260,13 +295,14 @@ class Snapshotter:
         if not chain:
             raise LayoutError("chain: expected at least one link, found none")
         self.check_fixed(chain[-1], layout)
-        rows = tuple((r.name, r.row_bytes) for r in layout.rows)
-        capacities = [r.tensor.shape[0] for r in layout.rows]
-        ends: tuple[int, ...] = (0,) * len(rows)
+        told = layout.columns()
+        ends: tuple[int, ...] = (0,) * len(told.rows)
         for depth, link in enumerate(chain):
-            self.check_segments(link, rows, ends, f"link {depth}")
+            self.check_segments(link, told.rows, ends, f"link {depth}")
             ends = link.ends()
-        for stream, end, capacity in zip(layout.rows, ends, capacities, strict=True):
+        if ends == told.counts and _within(ends, told.capacities):
+            return
+        for stream, end, capacity in zip(layout.rows, ends, told.capacities, strict=True):
             if end > capacity:
                 raise LayoutError(f"{stream.name}: expected at most {capacity} rows, found {end}")
             if end != stream.rows:
@@ -280,8 +316,7 @@ class Snapshotter:
             raise LayoutError(f"fixed parts: expected {expected}, found {found}")
 
     def _on_host(self, chain: Sequence[Snapshot], layout: StateLayout) -> bool:
-        live = all(r.tensor.device.type == "cpu" and r.tensor.is_contiguous() for r in layout.rows)
-        return live and all(link.arena.device.type == "cpu" for link in chain)
+        return layout.last_columns().on_host and all(link.geometry().on_host for link in chain)
 
     def check_segments(self, link: Snapshot, rows: Sequence[tuple[str, int]], ends: Sequence[int], where: str) -> None:
         """Count, names, row sizes and continuity of one link's segments.
@@ -293,7 +328,7 @@ class Snapshotter:
             where: what to call the link in an error.
         """
         told = link.geometry()
-        if told.rows == rows and told.starts == ends and all(map(ge, told.stops, ends)):
+        if (told.rows is rows or told.rows == rows) and told.starts == ends and told.ordered:
             return
         if len(link.segments) != len(rows):
             raise LayoutError(f"{where}: expected {len(rows)} segments, found {len(link.segments)}")
@@ -370,6 +405,17 @@ class Snapshotter:
     def _arena_bytes(self, fixed: Sequence[FixedCopy], segments: Sequence[Segment]) -> int:
         pieces: tuple[Piece, ...] = (*fixed, *segments)
         return max((piece.offset + piece.nbytes for piece in pieces), default=0)
+
+
+def _fits(link: Geometry, told: Columns) -> bool:
+    """Whether each segment of a link lies in the memory of its stream, whatever was looked at before."""
+    alike = link.rows is told.rows or link.rows == told.rows
+    room = link.deepest <= told.shallowest or _within(link.stops, told.capacities)
+    return alike and link.ordered and room
+
+
+def _within(ends: Sequence[int], capacities: Sequence[int]) -> bool:
+    return all(map(le, ends, capacities))
 
 
 def _copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:

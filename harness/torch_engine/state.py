@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from harness.torch_engine.errors import LayoutError, MissingError
 from harness.torch_engine.kv.types import STORED, elements_of
+from harness.torch_engine.scatter import Places
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -107,6 +109,36 @@ class RowStream:
 
 
 Part = FixedPart | RowStream
+RowSizes = tuple[tuple[str, int], ...]
+"""Name and bytes of one row of each stream."""
+
+
+@lru_cache(maxsize=256)
+def one_of_equal(rows: RowSizes) -> RowSizes:
+    """The same object for equal row sizes, so that comparing them again looks at no name."""
+    return rows
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Columns:
+    """The row streams of a layout, column by column, to be checked and written at once."""
+
+    rows: RowSizes
+    """Name and bytes of one row of each."""
+    counts: tuple[int, ...]
+    """Valid rows of each."""
+    capacities: tuple[int, ...]
+    """Rows that there is memory for."""
+    shallowest: int
+    """The least of these."""
+    buffers: tuple[Tensor, ...]
+    """The live buffers."""
+    places: tuple[int, ...]
+    """Address of each."""
+    at: Places
+    """The same, to put pieces into."""
+    on_host: bool
+    """Whether all lie on the host, without gaps."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,6 +149,20 @@ class StateLayout:
     """Parts that a snapshot copies whole."""
     rows: tuple[RowStream, ...]
     """Parts that a snapshot copies above its parent's end."""
+    told: list[Columns] = field(init=False, repr=False, compare=False, default_factory=list)
+    """What `columns` said before; only to say it once."""
+
+    def columns(self) -> Columns:
+        """The row streams column by column; made anew where a buffer lies elsewhere than before."""
+        told = self.told[0] if self.told else None
+        if told is None or told.places != tuple(map(Tensor.data_ptr, told.buffers)):
+            told = _columns(self.rows)
+            self.told[:] = [told]
+        return told
+
+    def last_columns(self) -> Columns:
+        """What `columns` has just said: for the rest of a call that began with it."""
+        return self.told[0] if self.told else self.columns()
 
     def parts(self) -> Iterator[Part]:
         """Fixed parts, then row streams."""
@@ -155,6 +201,20 @@ class StateLayout:
             capacity = stream.tensor.shape[0]
             if not 0 <= stream.rows <= capacity:
                 raise LayoutError(f"{stream.name}: expected 0..{capacity} rows, found {stream.rows}")
+
+
+def _columns(rows: tuple[RowStream, ...]) -> Columns:
+    places = tuple(r.tensor.data_ptr() for r in rows)
+    return Columns(
+        rows=one_of_equal(tuple((r.name, r.row_bytes) for r in rows)),
+        counts=tuple(r.rows for r in rows),
+        capacities=tuple(r.tensor.shape[0] for r in rows),
+        shallowest=min((r.tensor.shape[0] for r in rows), default=0),
+        buffers=tuple(r.tensor for r in rows),
+        places=places,
+        at=Places(places),
+        on_host=all(r.tensor.device.type == "cpu" and r.tensor.is_contiguous() for r in rows),
+    )
 
 
 def _check_part(part: Part) -> None:

@@ -158,9 +158,23 @@ class Walker:
         return [self._later(one, name) for one in value]
 
     def all_of(self, value: Sequence[Any], _schema: Schema, name: str) -> Check:
-        """``allOf``."""
+        """``allOf``; one that only tells records apart by a word of theirs asks for that word once."""
         every = self.several(value, name)
-        return lambda found: all(check(found) for check in every)
+        switch = _switch(value)
+        if switch is None:
+            return lambda found: all(check(found) for check in every)
+        key, words = switch
+        cases: dict[object, list[Check]] = {}
+        for word, one in zip(words, value, strict=True):
+            cases.setdefault(word, []).append(self._later(one["then"], name))
+
+        def check(found: Any) -> bool:
+            if type(found) is not dict:
+                return all(check(found) for check in every)
+            word = found.get(key)
+            return type(word) is not str or all(check(found) for check in cases.get(word, ()))
+
+        return check
 
     def any_of(self, value: Sequence[Any], _schema: Schema, name: str) -> Check:
         """``anyOf``."""
@@ -182,6 +196,24 @@ class Walker:
         question = self._later(value, name)
         yes, no = (self._later(schema.get(word, True), name) for word in ("then", "else"))
         return lambda found: yes(found) if question(found) else no(found)
+
+
+def _switch(value: Sequence[Any]) -> tuple[str, list[str]] | None:
+    """Return the member, and its words in order, if each schema is ``if`` this member has this word, ``then`` that."""
+    asked = [_asked(one) for one in value]
+    keys = {key for key, _ in asked}
+    return (keys.pop(), [word for _, word in asked]) if len(keys) == 1 and "" not in keys else None
+
+
+def _asked(schema: Any) -> tuple[str, str]:
+    """Return the member that a schema asks for and the word that it must have; empty texts of any other schema."""
+    match schema:
+        case {"if": {"properties": {**properties}, "required": [str(key)], **others}, "then": _, **rest}:
+            if list(properties) == [key] and not others and not rest:
+                held = properties[key]
+                if isinstance(held, dict) and held.keys() == {"const"} and type(held["const"]) is str:
+                    return key, held["const"]
+    return "", ""
 
 
 def _require_plain(value: object) -> int:

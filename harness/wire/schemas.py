@@ -215,7 +215,9 @@ def _stem(name: str) -> str:
     return name.removesuffix(".json")
 
 
+@cache
 def _parsed(name: str, text: bytes) -> dict[str, object]:
+    """Read one file; sets that share it share what was read, which nobody changes."""
     try:
         value: object = json_bytes.loads(text)
     except json_bytes.NotJsonError as error:

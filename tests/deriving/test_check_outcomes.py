@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from harness.deriving.checks import FILES, check_of
 from harness.model.evidence import CellEvent, Difference, PartRow, Point, StepRecord, StoreView, Turn
+from harness.model.scenario import CheckKind
 from harness.model.values import CellId, CrashKind, Outcome, Phase
 from tests.fakes.evidence import CELL, OTHER, Recorded, recorded
 
@@ -638,3 +640,12 @@ def test_a_failing_comparison_beside_an_unseen_control_is_an_error() -> None:
 
 def test_a_type_that_only_the_target_knows_is_held_to_nothing() -> None:
     assert recorded().with_target(identity={"kv_type": "of_its_own"}).result("inventory").outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("kind", CheckKind)
+def test_every_kind_of_check_has_a_file_that_answers_it(kind: CheckKind) -> None:
+    assert check_of(kind).__module__ == f"harness.deriving.checks.{FILES[kind]}"
+
+
+def test_no_two_kinds_of_check_share_a_file() -> None:
+    assert len(set(FILES.values())) == len(CheckKind)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from harness.gating import outputs
 from harness.gating.gate import gate
 from harness.gating.kinds import KINDS, applies, kinds_of
 from harness.gating.rule import Problem, Rule, Subject
-from harness.gating.rules import RULES, asked_for
+from harness.gating.rules import RULES, asked_for, cg902
 from harness.model.certificate import GateReport
 from harness.wire import schemas
 from tests.fakes.campaign import flown
@@ -193,3 +195,17 @@ def test_any_changed_byte_of_a_campaign_ends_in_2(tmp_path: Path) -> None:
             assert gate([tmp_path]).exit_code is ExitCode.INVALID, (path.name, place)
         path.write_bytes(data)
     assert gate([tmp_path]).exit_code is ExitCode.GOOD
+
+
+@pytest.mark.parametrize("year", [1, 4, 100, 400, 1900, 2000, 2023, 2024, 9999])
+def test_a_time_of_a_run_is_the_moment_that_the_calendar_has(year: int) -> None:
+    first = datetime(1, 1, 1, tzinfo=UTC)
+    for month, day, clock in product(range(14), (0, 1, 28, 29, 30, 31, 32), ("00:00:00", "23:59:59.25", "12:60:00")):
+        text = f"{year:04d}-{month:02d}-{day:02d}T{clock}Z"
+        try:
+            since = datetime.fromisoformat(text) - first
+        except ValueError:
+            assert cg902._moment(text) is None
+        else:
+            whole = (since.days * 86_400 + since.seconds) * 1_000_000_000
+            assert cg902._moment(text) == whole + since.microseconds * 1000

@@ -210,6 +210,37 @@ def test_both_validators_agree_on_any_schema(schema: dict[str, object], values: 
         assert said == fast.is_valid(value), (schema, value)
 
 
+_WORDS = st.sampled_from(["a", "b", "c"])
+
+
+def _told_apart(cases: list[tuple[str, str, Any]]) -> dict[str, object]:
+    """Each case: the member that is asked for, the word that it must have, the schema that holds then."""
+    return {
+        "allOf": [
+            {"if": {"properties": {key: {"const": word}}, "required": [key]}, "then": then} for key, word, then in cases
+        ]
+    }
+
+
+@pytest.mark.parametrize("keys", [st.just("type"), st.sampled_from(["type", "kind"])])
+@given(data=st.data())
+def test_both_validators_agree_on_records_that_a_word_tells_apart(keys: st.SearchStrategy[str], data: Any) -> None:
+    import jsonschema_rs
+
+    schema = _told_apart(
+        data.draw(st.lists(st.tuples(keys, _WORDS, _KEYWORDS | st.booleans()), min_size=1, max_size=4))
+    )
+    members = st.dictionaries(st.sampled_from(["type", "kind", "a"]), _WORDS | st.integers(0, 2), max_size=3)
+    fast = jsonschema_rs.Draft202012Validator(schema, pattern_options=jsonschema_rs.RegexOptions())
+    walker = Walker({"toy": schema})
+    for value in data.draw(st.lists(members | _VALUES, min_size=1, max_size=6)):
+        try:
+            said = walker.is_valid(value, "toy")
+        except UnsureError:
+            continue
+        assert said == fast.is_valid(value), (schema, value)
+
+
 @pytest.mark.parametrize(
     "schema",
     [{"format": "date"}, {"pattern": r"^\d$"}, {"pattern": "(?i)a"}, {"type": ["object", "null"]}, {"type": "number"},

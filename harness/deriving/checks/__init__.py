@@ -1,65 +1,55 @@
-"""Questions to evidence, one file each: pure functions from a cell's view to a result."""
+"""Questions to evidence, one file each: pure functions from a cell's view to a result.
+
+A file is read when a scenario asks its question: most ask a few of them, and a gate of one record takes hardly longer
+than to start Python.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
 from typing import Final
 
-from harness.deriving.checks import (
-    across,
-    balance,
-    cached,
-    counter,
-    ended,
-    entries,
-    exact,
-    finished,
-    footprint,
-    inventory,
-    near,
-    quicker,
-    refused,
-    repeatable,
-    reused,
-    same_image,
-    seen,
-    sized,
-    stored,
-    told,
-    unchanged,
-)
 from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
 from harness.model.scenario import CheckKind, CheckSpec
 
 Check = Callable[[CellView, CheckSpec], CheckResult]
 
-CHECKS: Final[Mapping[CheckKind, Check]] = {
-    CheckKind.EXACT: exact.check,
-    CheckKind.NEAR: near.check,
-    CheckKind.ACROSS: across.check,
-    CheckKind.UNCHANGED: unchanged.check,
-    CheckKind.SAME_IMAGE: same_image.check,
-    CheckKind.ENDED: ended.check,
-    CheckKind.ANSWERS: told.check,
-    CheckKind.CACHED: cached.check,
-    CheckKind.REUSED: reused.check,
-    CheckKind.STORED: stored.check,
-    CheckKind.SIZED: sized.check,
-    CheckKind.FOOTPRINT: footprint.check,
-    CheckKind.ENTRIES: entries.check,
-    CheckKind.REFUSED: refused.check,
-    CheckKind.COUNTER: counter.check,
-    CheckKind.BALANCE: balance.check,
-    CheckKind.QUICKER: quicker.check,
-    CheckKind.SEEN: seen.check,
-    CheckKind.REPEATABLE: repeatable.check,
-    CheckKind.INVENTORY: inventory.check,
-    CheckKind.FINISHED: finished.check,
+FILES: Final[Mapping[CheckKind, str]] = {
+    CheckKind.EXACT: "exact",
+    CheckKind.NEAR: "near",
+    CheckKind.ACROSS: "across",
+    CheckKind.UNCHANGED: "unchanged",
+    CheckKind.SAME_IMAGE: "same_image",
+    CheckKind.ENDED: "ended",
+    CheckKind.ANSWERS: "told",
+    CheckKind.CACHED: "cached",
+    CheckKind.REUSED: "reused",
+    CheckKind.STORED: "stored",
+    CheckKind.SIZED: "sized",
+    CheckKind.FOOTPRINT: "footprint",
+    CheckKind.ENTRIES: "entries",
+    CheckKind.REFUSED: "refused",
+    CheckKind.COUNTER: "counter",
+    CheckKind.BALANCE: "balance",
+    CheckKind.QUICKER: "quicker",
+    CheckKind.SEEN: "seen",
+    CheckKind.REPEATABLE: "repeatable",
+    CheckKind.INVENTORY: "inventory",
+    CheckKind.FINISHED: "finished",
 }
-"""Every kind of check and who answers it."""
+"""Every kind of check and the file that answers it."""
+
+
+@cache
+def check_of(kind: CheckKind) -> Check:
+    """Return what answers a kind of check."""
+    check: Check = import_module(f"{__name__}.{FILES[kind]}").check
+    return check
 
 
 def run_check(view: CellView, spec: CheckSpec) -> CheckResult:
     """Answer one question."""
-    return CHECKS[spec.kind](view, spec)
+    return check_of(spec.kind)(view, spec)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.digest.parts import ALGORITHM
 from harness.gating.rule import Problem, Problems, Rule, Subject
+from harness.model.evidence import PART_DIGEST
 
-_KNOWN: Final = frozenset({ALGORITHM, "none"})
+_KNOWN: Final = frozenset({PART_DIGEST, "none"})
 
 
 def check(subject: Subject) -> Problems:
