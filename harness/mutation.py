@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
@@ -224,7 +225,10 @@ def chosen(words: Sequence[str], preset: str = "tiny", engine: str = "torch") ->
             raise NothingToDoError(f"mutant {word!r} needs real weights: --target transformers --preset {needed[0]}")
     for word in words:
         if not any(_means(word, name) for name in known):
-            raise NothingToDoError(f"no mutant {word!r}; known are: {', '.join(known) or 'none'}")
+            near = get_close_matches(word, known, n=3)
+            meant = f" (did you mean {' or '.join(near)}?)" if near else ""
+            where = "`statecert mutants --count`; those of a scenario: `statecert mutants --scenario ID`"
+            raise NothingToDoError(f"no mutant {word!r}{meant}; ids and kinds: {where}")
     found = [name for name in known if not words or any(_means(word, name) for word in words)]
     if not found:
         raise NothingToDoError("no mutant is installed")

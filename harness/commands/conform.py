@@ -107,4 +107,6 @@ def table(engine: str, findings: Sequence[Finding]) -> Table:
         Column(key="text", header="what must hold"),
         Column(key="reason", header="what to do"),
     )
-    return Table(title=f"{engine}: {met} of {len(findings)} obligations met", columns=columns, rows=rows)
+    undeclared = sum(one.outcome is Outcome.NOT_SUPPORTED for one in findings)
+    beside = f", {undeclared} not asked of this engine" if undeclared else ""
+    return Table(title=f"{engine}: {met} of {len(findings)} obligations met{beside}", columns=columns, rows=rows)

@@ -110,6 +110,12 @@ def no_claims(certificate: Certificate) -> list[str]:
 
 def limits(body: Mapping[str, object]) -> list[str]:
     """Return what the record does not cover and does not prove."""
+    if body.get("kind") == "foreign":
+        return [
+            *limit_sentences(texts(body, "limits")),
+            "The bytes are as published; who published them vouches for what they say.",
+            "An id or a signature shows who filed the record, not that the run took place.",
+        ]
     return [
         *limit_sentences(texts(body, "limits")),
         _trust(body),

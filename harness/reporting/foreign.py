@@ -7,17 +7,20 @@ from typing import Final
 
 from harness.model.certificate import Certificate
 from harness.reporting.reading import integer, items, mapping, text, texts
+from harness.reporting.reasons import reason_sentence
 from harness.reporting.told import Told
 from harness.reporting.units import counted, number
 from harness.reporting.view import Fact, Head, Problem, Section, Sheet
 
 FOREIGN: Final = "foreign"
 _MOST: Final = 60
+_BAD: Final = ("fail", "error")
 _WORDS: Final[Mapping[str, str]] = {
     "composed_time": "The time to the first token was added up of read, decode, import and one decode step.",
     "percentile_is_the_first_step": "The 99th percentile is the very step that was counted as first token.",
     "percentile_is_one_step": "A 99th percentile of so few steps is one step, the slowest.",
     "implausible_gain": "Decode steps became much faster by a codec that does not touch them.",
+    "not_smaller": "The coded form is not smaller than the native one.",
     "one_sample": "One sample carries the time.",
     "verdict_flipped": "The verdict flipped between repeats.",
     "control_moved": "The native arm itself moved between repeats.",
@@ -61,7 +64,7 @@ def foreign(certificate: Certificate) -> Told:
         f"{number(integer(judged, 'fail'))} fail, {number(integer(judged, 'error'))} error."
     )
     found = items(body, "findings")
-    problems = [_problem(one) for one in found[:_MOST]]
+    problems = [*_failing(body), *(_problem(one) for one in found[:_MOST])]
     more = len(found) - _MOST
     return Told(
         title="Foreign record",
@@ -151,6 +154,25 @@ def _facts(body: Mapping[str, object]) -> list[Fact]:
     return facts + (
         [Fact(name="Licence", value=text(record, "license"))] if text(record, "license", default="") else []
     )
+
+
+def _failing(body: Mapping[str, object]) -> list[Problem]:
+    """The rows that the decision rests on, each with the questions that it failed."""
+    return [
+        Problem(
+            cell=text(row, "name"),
+            state=text(row, "judged"),
+            check=text(check, "id"),
+            code="",
+            observed=text(check, "observed", default=""),
+            limit=text(check, "limit", default=""),
+            reason=_WORDS.get(text(check, "reason", default="")) or reason_sentence(text(check, "reason", default="")),
+            place="",
+        )
+        for row in items(body, "results")
+        for check in items(row, "checks")
+        if text(row, "judged") in _BAD and text(check, "outcome") in _BAD
+    ]
 
 
 def _problem(one: object) -> Problem:

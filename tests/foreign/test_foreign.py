@@ -321,6 +321,21 @@ def test_a_report_shows_both_verdicts_and_claims_nothing() -> None:
     assert any("f16/f16" in row for section in said.sections if section.sheet for row in section.sheet.rows)
 
 
+def test_a_report_names_first_what_the_decision_rests_on_and_no_digests_that_nobody_made() -> None:
+    from harness.model.certificate import Certificate, Status
+    from harness.model.values import CertificateState, Sha256
+    from harness.reporting.building import Archive, certificate_view
+
+    one = Certificate(
+        id=Sha256("ab" * 32), body=body_of(published.typed()), status=Status(state=CertificateState.CURRENT)
+    )
+    made = certificate_view(one, Archive([one]))
+    worst = made.problems[0]
+    assert (worst.cell, worst.state, worst.check) == ("q4_0/q4_0", "fail", "size")
+    assert worst.reason == "The coded form is not smaller than the native one."
+    assert not any("Digests were made by" in limit for limit in made.limits)
+
+
 def test_what_was_told_otherwise_than_the_record_says_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,8 +85,10 @@ def test_kinds_and_ids_choose() -> None:
     assert {name.partition(".")[0] for name in chosen(["K13"])} == {"K13"}
     assert set(chosen(["K01"])) < set(chosen([]))
     assert EXPECTED.phase == Phase.RESTORED
-    with pytest.raises(NothingToDoError, match="K99"):
+    with pytest.raises(NothingToDoError, match=r"no mutant 'K99'.*--count.*--scenario ID"):
         chosen(["K99"])
+    with pytest.raises(NothingToDoError, match=r"did you mean K01\.conv-zeroed"):
+        chosen(["K01.conv-zero"])
 
 
 def test_a_mutant_that_does_not_say_what_must_stop_it_is_an_error() -> None:
