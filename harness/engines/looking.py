@@ -131,7 +131,7 @@ def row_from(value: Row) -> PartRow:
 
 
 def logits_of(session: Session, parts: Sequence[StatePart], *, element_type: str = _LOGITS) -> Logits:
-    """Hash the pending logits and look for infinities in them.
+    """Hash the pending logits and look for infinities in them; of no bytes they are none.
 
     Args:
         session: The session; synchronized already.
@@ -146,7 +146,9 @@ def logits_of(session: Session, parts: Sequence[StatePart], *, element_type: str
         return Logits(sha256="", finite=True)
     told = next((part.element_type for part in parts if part.family == Family.LOGITS), element_type)
     view = memoryview(data)
-    flat = view.cast("B") if view.nbytes else memoryview(b"")
+    if not view.nbytes:
+        return Logits(sha256="", finite=True)
+    flat = view.cast("B")
     try:
         return Logits(sha256=part_digest(flat), finite=all_finite(flat, told))
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import pytest
 from harness.deriving.checks import FILES, check_of
 from harness.model.evidence import CellEvent, Difference, PartRow, Point, StepRecord, StoreView, Turn
 from harness.model.scenario import CheckKind
-from harness.model.values import CellId, CrashKind, Outcome, Phase
+from harness.model.values import CellId, CrashKind, Outcome, Phase, Sha256
 from tests.fakes.evidence import CELL, OTHER, Recorded, recorded
 
 Change = Callable[[Recorded], Recorded]
@@ -649,3 +650,11 @@ def test_every_kind_of_check_has_a_file_that_answers_it(kind: CheckKind) -> None
 
 def test_no_two_kinds_of_check_share_a_file() -> None:
     assert len(set(FILES.values())) == len(CheckKind)
+
+
+def test_logits_without_a_byte_are_none() -> None:
+    nothing = Sha256(hashlib.sha256(b"").hexdigest())
+    looks = [replace(one, logits=nothing) if isinstance(one, Point) else one for one in BASE.observations]
+    result = replace(BASE, observations=tuple(looks)).result("again")
+
+    assert (result.outcome, result.reason, result.detail["field"]) == (ERROR, "nothing_compared", "logits")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from harness.engines.interface import StatePart
-from harness.engines.looking import part_rows, part_views, row_from
+from harness.engines.looking import Logits, logits_of, part_rows, part_views, row_from
 from harness.errors import ProtocolError
 
 META = StatePart(name="meta", family="meta", layer=-1, element_type="u8", shape=(4,), stream="fixed", data=b"abcd")
@@ -63,3 +63,12 @@ def test_a_part_of_one_value_is_told(data: bytes, told: bool) -> None:
     part = replace(ROWS, element_type="u8", shape=(len(data),), data=data)
 
     assert row_from(part_rows([part], [memoryview(data)], ["0" * 64])[0]).uniform is told
+
+
+@pytest.mark.parametrize("data", [None, b""])
+def test_logits_without_a_byte_are_none(data: bytes | None) -> None:
+    class Silent:
+        def logits(self) -> bytes | None:
+            return data
+
+    assert logits_of(Silent(), [META]) == Logits(sha256="", finite=True)  # type: ignore[arg-type]

@@ -5,11 +5,12 @@ Registered beside those of :mod:`tests.gating.fixtures`, by the same rules.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 
 from harness.model.evidence import Distance, Point, Turn
-from harness.model.values import Phase
+from harness.model.values import Phase, Sha256
 from tests.gating.fixtures import (
     NOBODY,
     Body,
@@ -46,6 +47,14 @@ def differing_logits_pass(folder: Path) -> None:
 def logits_not_finite(folder: Path) -> None:
     run = a_run()
     looks = [replace(one, logits_finite=False) if isinstance(one, Point) else one for one in run.observations]
+    swapped(folder, replace(run, observations=tuple(looks)))
+
+
+@fixture("CG307", "CG301")
+def logits_of_no_bytes(folder: Path) -> None:
+    nothing = Sha256(hashlib.sha256(b"").hexdigest())
+    run = a_run()
+    looks = [replace(one, logits=nothing) if isinstance(one, Point) else one for one in run.observations]
     swapped(folder, replace(run, observations=tuple(looks)))
 
 

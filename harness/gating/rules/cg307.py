@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,6 +13,7 @@ from harness.model.scenario import CellPlan, CheckKind, CheckSpec
 from harness.model.values import Guarantee, Phase
 
 _COMPARING: Final = (CheckKind.EXACT, CheckKind.NEAR, CheckKind.UNCHANGED)
+_NOTHING: Final = hashlib.sha256(b"").hexdigest()
 _SEES_PARTS: Final = ("parts", "image")
 
 
@@ -56,6 +58,8 @@ def _unequal(sight: Sight, plan: CellPlan, spec: CheckSpec) -> str:
             return f"{at} the positions are {one.position} and {other.position}"
         if not (one.logits_finite and other.logits_finite):
             return f"{at} the logits are not finite"
+        if "logits" in _fields(spec) and _NOTHING in (one.logits, other.logits):
+            return f"{at} the logits have no bytes"
         near = spec.kind is CheckKind.NEAR
         fault = sight.too_far(plan.id, spec, one, other) if near else sight.unequal(one, other, _fields(spec))
         if fault:
@@ -107,6 +111,7 @@ RULE = Rule(
         "differing_tokens_pass",
         "differing_logits_pass",
         "logits_not_finite",
+        "logits_of_no_bytes",
         "reference_varies",
         "look_left_out",
         "reference_not_looked_at",
