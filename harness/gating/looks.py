@@ -49,6 +49,10 @@ def _inventory(sight: Sight, plan: CellPlan) -> Iterator[str]:
             yield f"{at} does not list the metadata first"
         if lacking:
             yield f"{at} lists no part of family {lacking[0]}"
+        ran = point.phase in (Phase.PREFILLED, Phase.END) and point.position > 0
+        hollow = [row.name for row in rows if row.family == "kv" and not row.bytes] if ran else []
+        if hollow:
+            yield f"{at} lists {hollow[0]} without a row"
         names = [row.name for row in rows if row.family not in _COME_AND_GO]
         if len(set(names)) != len(names):
             yield f"{at} lists a part twice"

@@ -15,6 +15,7 @@ from harness.model.values import CellId, CrashKind, Outcome, Phase, Sha256
 from tests.fakes.evidence import CELL, OTHER, Recorded, recorded
 
 Change = Callable[[Recorded], Recorded]
+NOTHING = Sha256(hashlib.sha256(b"").hexdigest())
 FAIL, ERROR, OPEN = Outcome.FAIL, Outcome.ERROR, Outcome.INCONCLUSIVE
 BASE = recorded()
 WHOLE = 3 * 128 // 16
@@ -500,6 +501,13 @@ GROUND: list[tuple[str, str, Change, Outcome, str]] = [
         "parts_come_and_go",
     ),
     (
+        "K rows of no row",
+        "inventory",
+        lambda e: e.with_part("warm", "first", Phase.END, "layer1.k", shape=(0, 2, 4), bytes=0, sha256=NOTHING),
+        FAIL,
+        "part_never_written",
+    ),
+    (
         "rows of another type than the target says",
         "inventory",
         lambda e: e.with_target(identity={"kv_type": "f16"}),
@@ -653,8 +661,7 @@ def test_no_two_kinds_of_check_share_a_file() -> None:
 
 
 def test_logits_without_a_byte_are_none() -> None:
-    nothing = Sha256(hashlib.sha256(b"").hexdigest())
-    looks = [replace(one, logits=nothing) if isinstance(one, Point) else one for one in BASE.observations]
+    looks = [replace(one, logits=NOTHING) if isinstance(one, Point) else one for one in BASE.observations]
     result = replace(BASE, observations=tuple(looks)).result("again")
 
     assert (result.outcome, result.reason, result.detail["field"]) == (ERROR, "nothing_compared", "logits")

@@ -105,10 +105,21 @@ def _mislabelled(rows: Sequence[PartRow], told: Mapping[str, frozenset[str]]) ->
 
 def _unwritten(point: Point, rows: Sequence[PartRow]) -> str:
     """Name a part that nobody wrote, where the model has been run."""
-    if point.phase not in _RUN_PHASES or point.position < _RUN_TOKENS:
+    if point.phase not in _RUN_PHASES:
+        return ""
+    hollow = next((row for row in rows if _is_hollow(row, point)), None)
+    if hollow is not None:
+        return f"part_never_written:{hollow.name}"
+    if point.position < _RUN_TOKENS:
         return ""
     found = next((row for row in rows if row.uniform and _is_state(row) and _is_valid(row, point)), None)
     return f"part_never_written:{found.name}" if found is not None else ""
+
+
+def _is_hollow(row: PartRow, point: Point) -> bool:
+    """Tell whether a part has no bytes where a token left some: K and V rows behind the first, all behind a few."""
+    behind = 1 if row.family == Family.KV else _RUN_TOKENS
+    return not row.bytes and point.position >= behind and _is_state(row) and _is_valid(row, point)
 
 
 def _unchanging(view: CellView) -> tuple[Point, str] | None:

@@ -112,6 +112,7 @@ RULE = Rule(
         "differing_logits_pass",
         "logits_not_finite",
         "logits_of_no_bytes",
+        "rows_of_no_row",
         "reference_varies",
         "look_left_out",
         "reference_not_looked_at",
