@@ -25,6 +25,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "order_unbalanced": "One side ran first more often than the other.",
     "reference_moved": "The reference itself took another time in the second half of the pairs.",
     "pair_in_two_processes": "The two turns of a pair did not run in the same process, or nobody knows in which.",
+    "longer_than_its_run": "A turn says it took longer than the run had for it.",
     "constant_times": "All turns took the same time: the clock stands.",
     "implausible_gain": "The gain is too large to be believed.",
     "interval_too_wide": "The interval of the median difference holds the limit.",

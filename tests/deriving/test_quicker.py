@@ -96,6 +96,12 @@ def test_times_that_are_all_the_same_are_no_times() -> None:
     assert (result.outcome, result.reason) == (Outcome.INCONCLUSIVE, "constant_times")
 
 
+def test_a_turn_longer_than_its_run_is_an_error() -> None:
+    result = with_times(timed(), 60_000_000_000, "c3").result("quick")
+
+    assert (result.outcome, result.reason) == (Outcome.ERROR, "longer_than_its_run")
+
+
 def test_a_turn_that_is_not_there_is_no_pass() -> None:
     assert timed().without(lambda one: isinstance(one, Turn)).result("quick").outcome is Outcome.ERROR
 

@@ -381,7 +381,9 @@ def recorded(of: Scenario | None = None, scales: Sequence[int] = (16,), **change
 def _timed(observations: Sequence[Observation], run: int) -> tuple[Observation, ...]:
     """Give observations times that rise, and that no other run has."""
     return tuple(
-        one if isinstance(one, (PartTable, Trust, Difference, Distance)) else replace(one, t_ns=1000 * number + run)
+        one
+        if isinstance(one, (PartTable, Trust, Difference, Distance))
+        else replace(one, t_ns=10_000_000 * number + run)
         for number, one in enumerate(observations, start=1)
     )
 

@@ -49,6 +49,16 @@ def constant_passes(folder: Path) -> None:
     under_it(folder, with_times(timed(), 990_000, *COLD))
 
 
+@fixture("CG406", "CG301")
+def longer_than_the_run_passes(folder: Path) -> None:
+    """Cold turns of a minute, one behind the other, in a run of a second."""
+    run = timed()
+    for label in COLD:
+        run = with_times(run, 60_000_000_000 + int(label[1]), label)
+    quick = with_times(run, 10_000_000_000, *WARM)
+    under_it(folder, quick)
+
+
 @fixture("CG401", "CG301", "CG402")
 def verdict_without_pairs(folder: Path) -> None:
     def change(body: Body) -> None:

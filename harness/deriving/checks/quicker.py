@@ -7,7 +7,8 @@ random number: whoever has the evidence gets the same integers.
 
 ``pass`` and ``fail`` need the whole interval on one side. What makes the samples unfit is never a verdict: too few
 pairs, one process, a pair in two, times without any variation, one side always first, a reference that moved while the
-run went on, a gain that nothing explains (``inconclusive``), a machine that did other work as well (``error``).
+run went on, a gain that nothing explains (``inconclusive``), a machine that did other work as well, a turn longer
+than the run had for it (``error``).
 """
 
 from __future__ import annotations
@@ -82,6 +83,11 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
             return answer(spec, outcome, reason, detail={"label": wrong.label})
     if view.busy:
         return answer(spec, Outcome.ERROR, view.busy)
+    beyond = _beyond(list(view.turns.values()))
+    if beyond is not None:
+        return answer(
+            spec, Outcome.ERROR, "longer_than_its_run", observed=_took(beyond), detail={"label": beyond.label}
+        )
     steps = [step.label for arm in view.cell.arms if arm.id == spec.pairs[0][0].arm for step in arm.steps]
     return _judged(spec, paired(turns, steps))
 
@@ -134,6 +140,16 @@ def _judged(spec: CheckSpec, found: Paired) -> CheckResult:
     elif found.low_ns > 0:
         outcome, reason = Outcome.FAIL, "slower"
     return answer(spec, outcome, reason, observed=found.high_ns, limit=limit, detail=found.detail())
+
+
+def _beyond(turns: Sequence[Turn]) -> Turn | None:
+    """Return a turn that says it took longer than the run had for it, by the clock that all observations share."""
+    before = 0
+    for turn in turns:
+        if turn.t_ns and _took(turn) > turn.t_ns - before:
+            return turn
+        before = turn.t_ns or before
+    return None
 
 
 def _doubt(spec: CheckSpec, found: Paired) -> str:
