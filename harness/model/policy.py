@@ -20,6 +20,8 @@ class RequiredClaim:
     """Ids of cells that must have passed; empty: whatever the certificate has."""
     observability: str = ""
     """Least grade; empty: any."""
+    least: Mapping[str, int] = field(default_factory=dict)
+    """Members of a campaign's procedure, like ``flips``, and the least that each may be."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,6 +15,7 @@ from harness.certifying.store import evidence_path
 from harness.wire import canonical
 from tests.fakes.campaign import Flown, digest, flown
 from tests.gating.fixtures import HOME, OTHER_MACHINE, VALID, Body, a_run, file_body, fixture
+from tests.gating.policy_fixtures import asks
 
 CAMPAIGN_KEY = "faults/fake-digests/cpu-x86_64"
 ELSEWHERE = digest("elsewhere")
@@ -268,3 +269,9 @@ def campaign_path_in_evidence(folder: Path) -> None:
 def _evidence(folder: Path) -> Path:
     """The evidence file of the campaign."""
     return next(path for path in (folder / "evidence").iterdir() if path.read_bytes().startswith(b'{"campaign"'))
+
+
+@fixture("CG011", about=asks(f"claims: [{{claim: {CAMPAIGN_KEY}, least: {{flips: 240}}}}]\n"))
+def required_campaign_too_small(folder: Path) -> None:
+    """Every flip was located: all few of them."""
+    issue(a_campaign().data(), folder)

@@ -39,9 +39,15 @@ def _claim(facts: FolderFacts, claim: RequiredClaim, found: Sequence[Certificate
         if one.overall != "pass":
             yield Problem(f"{one.path}#/body/decision/overall", f"is {one.overall}; the policy requires {claim.claim}")
             continue
-        if not (claim.cells or claim.observability):
+        if not (claim.cells or claim.observability or claim.least):
             continue
         body = facts.body(one.id)
+        asked = body.get("procedure", {})
+        for name, least in claim.least.items():
+            had = asked.get(name)
+            if not isinstance(had, int) or had < least:
+                shown = "not there" if had is None else had
+                yield Problem(f"{one.path}#/body/procedure/{name}", f"is {shown}; the policy requires {least} at least")
         grade = body.get("observability", "tokens")
         if claim.observability and GRADES.index(grade) < GRADES.index(claim.observability):
             yield Problem(f"{one.path}#/body/observability", f"is {grade}; the policy requires {claim.observability}")
@@ -62,6 +68,7 @@ RULE = Rule(
         "required_claim_stops",
         "required_cell_missing",
         "required_grade_not_met",
+        "required_campaign_too_small",
     ),
     passing="valid_policy",
     exit_code=ExitCode.FINDINGS,
