@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness import cli
-from harness.adapters.mutants.kv_pages import PAGE_MUTANTS, PageMutant
+from harness.adapters.mutants.kv_pages import PAGE_MUTANTS, BitOrderSwapped, PageMutant
 from harness.adapters.torch_adapter import TorchAdapter
 from harness.campaigning.kv import PAGE_MUTANTS as GROUP
 from harness.campaigning.kv import Asked, caught, child, procedure_of, reasons_of, small_procedure
@@ -316,6 +316,12 @@ def test_the_clean_engine_holds_every_entry(entry: str) -> None:
 @pytest.mark.parametrize("mutant", [one for one in PAGE_MUTANTS if not one.caught_by.model], ids=lambda m: m.mutant_id)
 def test_pages_with_a_fault_are_stopped_at_the_probe_that_they_name(mutant: type[PageMutant]) -> None:
     assert mutant.caught_by.probe in failed(mutant(), mutant.caught_by.entry)
+
+
+def test_pages_that_nobody_can_decode_are_tried_to_the_end() -> None:
+    """Bits that lie the other way round give symbols that no bins have: a refusal in every probe that decodes."""
+    assert failed(BitOrderSwapped(), "H09") == ["import without the oracle"]
+    assert "rows f16/f16" in failed(BitOrderSwapped(), "H02")
 
 
 def small(adapter: TorchAdapter, model: str = "wide") -> list[str]:
