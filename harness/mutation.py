@@ -169,9 +169,9 @@ def workshops(
     more = dict(options or {})
     target = Target(name=engine, adapter=engine, device=device, options={**more, "preset": preset})
     with ExitStack() as stack:
-        treated = HostOptions()
+        treated = HostOptions(beside=count)
         if forked and can_fork(device):
-            template = stack.enter_context(Template(engine, registry.ENGINES, folder / "template.log"))
+            template = stack.enter_context(Template(engine, registry.ENGINES, folder / "template.log", beside=count))
             treated = replace(treated, spawn=template.spawn)
         hosts = [stack.enter_context(ManyHost(target, folder / f"child-{n}", treated)) for n in range(1, count + 1)]
         facts = _started(hosts[0])

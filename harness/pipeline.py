@@ -176,7 +176,7 @@ def bench(target: Target, folder: Path, *, jobs: int = 1) -> Iterator[Bench]:
 
     folder.mkdir(parents=True, exist_ok=True)
     threads = max(1, HostOptions().hash_threads // jobs)
-    with EngineHost(target, folder, HostOptions(hash_threads=threads)) as host:
+    with EngineHost(target, folder, HostOptions(hash_threads=threads, beside=jobs)) as host:
         facts = host.start()
         yield Bench(
             target=target,

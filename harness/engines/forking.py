@@ -93,12 +93,14 @@ class Template:
         adapter: Entry point to import.
         group: Of entry points.
         log: Takes what the template prints.
+        beside: How many of its children work at a time.
 
     Raises:
         StorageError: It cannot be started, or its log not be written.
     """
 
-    def __init__(self, adapter: str, group: str, log: Path) -> None:
+    def __init__(self, adapter: str, group: str, log: Path, *, beside: int = 1) -> None:
+        self._beside = beside
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._line.settimeout(_START_SECONDS)
         self._lock = Lock()
@@ -112,7 +114,7 @@ class Template:
                     stdout=output,
                     stderr=output,
                     pass_fds=(theirs.fileno(),),
-                    env=process_environment(),
+                    env=process_environment(beside),
                     start_new_session=True,
                 )
         except OSError as error:
@@ -139,7 +141,7 @@ class Template:
             raise StorageError(f"the child of an engine could not be started: {error.strerror}") from error
         with output:
             forked = self._asked(to_child, from_child, output.fileno())
-        return forked or started(log, to_child, from_child)
+        return forked or started(log, to_child, from_child, beside=self._beside)
 
     def _asked(self, to_child: int, from_child: int, log: int) -> Forked | None:
         """Ask the template for a child; None: it is gone."""

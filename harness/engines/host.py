@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +23,7 @@ from harness.engines import registry
 from harness.engines.channel import Message
 from harness.engines.client import Look, RemoteEngine, RemoteSession, number
 from harness.engines.interface import Options
-from harness.engines.process import ChildProcess, Limits, Spawn
+from harness.engines.process import ChildProcess, Limits, Spawn, started
 from harness.engines.spool import SpoolBudget
 from harness.errors import EngineError, ProtocolError, UsageError
 from harness.model.evidence import PartRow, Trust
@@ -72,6 +73,8 @@ class HostOptions:
     """Buffers that a child must hash rightly before it is used."""
     spawn: Spawn | None = None
     """How children are started; None: each as a new process."""
+    beside: int = 1
+    """Children that work at a time on this machine, as far as is known here."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -225,7 +228,8 @@ class EngineHost:
         if lost is not None:
             raise lost
         self._children += 1
-        self._child = ChildProcess(self._folder / f"child-{self._children}.log", self.options.spawn)
+        spawn = self.options.spawn or partial(started, beside=self.options.beside)
+        self._child = ChildProcess(self._folder / f"child-{self._children}.log", spawn)
         try:
             self._prove_hashing()
             self._load_adapter()

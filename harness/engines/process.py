@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _GRACE_SECONDS: Final = 10.0
 _REFUSALS: Final = frozenset(RefusalCode)
+_SPINS: Final = "1000"
+"""Turns of a waiting loop: what GNU's OpenMP takes by itself where it sees more threads than cores."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -239,8 +241,14 @@ def ended_by(status: int) -> str:
         return f"signal_{-status}"
 
 
-def started(log: Path, to_child: int, from_child: int) -> Process:
+def started(log: Path, to_child: int, from_child: int, *, beside: int = 1) -> Process:
     """Start a child as a new process; see :data:`Spawn`.
+
+    Args:
+        log: Takes what it prints.
+        to_child: Its end of the pipe to it.
+        from_child: Its end of the pipe from it.
+        beside: How many children work at a time, this one among them.
 
     Raises:
         StorageError: The log cannot be written, or the process not be started.
@@ -255,7 +263,7 @@ def started(log: Path, to_child: int, from_child: int) -> Process:
                 stdout=output,
                 stderr=output,
                 pass_fds=(to_child, from_child),
-                env=process_environment(),
+                env=process_environment(beside),
                 start_new_session=True,
             )
     except OSError as error:
@@ -267,10 +275,20 @@ def module_command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
-def process_environment() -> dict[str, str]:
-    """Return this environment, with this process's import path: parent and child import the same files."""
+def process_environment(beside: int = 1) -> dict[str, str]:
+    """Return this environment, with this process's import path: parent and child import the same files.
+
+    Where children work side by side, a thread of OpenMP that waits lets go of its core soon, unless the caller has
+    said how they wait: a region ends with its last thread, and that one needs the core on which another one spins.
+
+    Args:
+        beside: How many children work at a time.
+    """
     path = [entry or str(Path.cwd()) for entry in sys.path]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), "PYTHONUNBUFFERED": "1"}
+    made = {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), "PYTHONUNBUFFERED": "1"}
+    if beside > 1 and "OMP_WAIT_POLICY" not in made:
+        made.setdefault("GOMP_SPINCOUNT", _SPINS)
+    return made
 
 
 def _raised(error: Mapping[str, object]) -> EngineError:
