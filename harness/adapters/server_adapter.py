@@ -33,7 +33,7 @@ from harness.adapters.server_session import ServerSession
 from harness.adapters.server_watch import watch_of
 from harness.adapters.vocabulary import TOKENIZER
 from harness.engines.interface import Identity, Options
-from harness.errors import ProtocolError, RefusedError
+from harness.errors import EngineError, ProtocolError, RefusedError
 from harness.model.values import Capability, Observability, RefusalCode
 
 NAME: Final = "server"
@@ -59,10 +59,13 @@ class ServerAdapter:
         """What dialect and endpoint offer; images where the slot files can be reached."""
         chosen, dialect = self._options, DIALECTS[str(self._options["dialect"])]
         commands = [str(chosen[name]) for name in ("command", "other_command") if chosen[name]]
-        found = {Capability.EXTEND, Capability.PREFIX_CACHE}
+        found = {Capability.EXTEND}
+        # a prompt is cold where the process is new, or can be made to forget
+        found |= {Capability.PREFIX_CACHE} if not chosen["url"] or dialect.slots or dialect.flush else set()
         found |= {Capability.LOGITS} if chosen["logprobs"] else set()
-        # the answer tells which slot a request ran in, and the whole conversation is in the slot's file
-        told = dialect.slots and dialect.native and all(_SLOT_FILES in command for command in commands)
+        # which slot a request ran in is told by the answer; of a chat it must be bound, or the only one
+        known = chosen["pin"] or chosen["slots"] == 1 if chosen["endpoint"] == CHAT else dialect.native
+        told = dialect.slots and known and all(_SLOT_FILES in command for command in commands)
         found |= {Capability.SNAPSHOT} if told else set()
         found |= {Capability.IMAGE} if told and not chosen["url"] else set()
         found |= {Capability.BUILDS} if chosen["other_command"] else set()
@@ -103,6 +106,9 @@ class ServerEngine:
         self.taken = 0
         self.sessions = 0
         self.handles: dict[str, tuple[str, Sequence[int]]] = {}
+        self.chats: dict[str, tuple[str, bytes]] = {}
+        if self.own is None:
+            self.empty()
 
     def identity(self) -> Identity:
         """What was started, or what the running server tells of itself."""
@@ -224,13 +230,50 @@ class ServerEngine:
             raise RefusedError(RefusalCode.UNSUPPORTED, f"a server of dialect {self.dialect.name} has no slots")
         return self.client.post(f"/slots/{max(slot, 0)}?action={action}", {"filename": file} if file else {})
 
+    def slot_file(self, slot: int) -> bytes:
+        """Return the slot file as the server writes it now.
+
+        Raises:
+            RefusedError: The server's files are out of reach (``unsupported``).
+        """
+        name = self.file()
+        self.slot(slot, "save", name)
+        path = self.folder / name
+        data = path.read_bytes()
+        path.unlink()
+        return data
+
+    def take_slot_file(self, slot: int, data: bytes) -> Json:
+        """Hand a slot file to the server; return what it says that it restored.
+
+        Raises:
+            RefusedError: The server's files are out of reach (``unsupported``), or it says no.
+        """
+        name = self.file()
+        (self.folder / name).write_bytes(data)
+        return self.slot(slot, "restore", name)
+
+    def empty(self) -> None:
+        """Let a server that ran before forget all prompts: an engine begins with an empty cache.
+
+        Raises:
+            EngineError: ``NotEmptied``: it should be able to, and does not.
+        """
+        try:
+            if self.dialect.slots:
+                self.forget()
+            elif self.dialect.flush:
+                self.client.poke(self.dialect.flush)
+        except EngineError as error:
+            raise EngineError(f"NotEmptied: prompts of before may be cached still: {error}") from None
+
     def forget(self) -> None:
         """Erase every slot.
 
         Raises:
             RefusedError: The server cannot forget (``unsupported``).
         """
-        for slot in range(int(self.options["slots"])):
+        for slot in range(self.watch.slots or int(self.options["slots"])):
             self.slot(slot, "erase")
 
     def file(self) -> str:

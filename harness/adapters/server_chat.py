@@ -9,10 +9,12 @@ distribution is then pending; a later turn sends what was decoded as the message
 
 from __future__ import annotations
 
+import json
+import struct
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from harness.adapters.server_session import forwarded_of
+from harness.adapters.server_session import forwarded_of, restored_of
 from harness.engines.interface import Begun, StatePart
 from harness.errors import EngineError, ProtocolError, RefusedError
 from harness.model.values import RefusalCode
@@ -22,6 +24,36 @@ if TYPE_CHECKING:
 
     from harness.adapters.server_adapter import ServerEngine
     from harness.adapters.server_answers import Json, Reply
+
+
+_HEAD: Final = struct.Struct("<8sI")
+_MAGIC: Final = b"SCCHAT01"
+
+
+def unpacked(image: bytes) -> tuple[bytes, bytes]:
+    """Return messages and slot file of an image.
+
+    Raises:
+        RefusedError: It is none (``format``), or is cut off (``short_buffer``).
+    """
+    if len(image) < _HEAD.size:
+        raise RefusedError(RefusalCode.SHORT_BUFFER, f"found {len(image)} bytes; a head has {_HEAD.size}")
+    magic, length = _HEAD.unpack_from(image)
+    noted = image[_HEAD.size : _HEAD.size + length]
+    if magic != _MAGIC or len(noted) < length:
+        code = RefusalCode.SHORT_BUFFER if magic == _MAGIC else RefusalCode.FORMAT
+        raise RefusedError(code, f"found {magic!r} and {len(noted)} of {length} bytes of messages")
+    try:
+        found: object = json.loads(noted)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or len(found) != _NOTED:
+        raise RefusedError(RefusalCode.FORMAT, "the messages of the image cannot be read")
+    return noted, image[_HEAD.size + length :]
+
+
+_NOTED: Final = 6
+"""What is kept of a chat beside the slot file."""
 
 
 def words_of(tokens: Sequence[int]) -> str:
@@ -120,6 +152,39 @@ class ChatSession:
         """A server shows no state."""
         return ()
 
+    def snapshot(self) -> str:
+        """Save the slot to a file of the server's, and keep the messages here."""
+        file = self.engine.file()
+        self.engine.slot(self.slot, "save", file)
+        handle = f"h{len(self.engine.chats) + 1}"
+        self.engine.chats[handle] = file, self._noted()
+        return handle
+
+    def restore(self, handle: str) -> Begun:
+        """Restore a slot from its file, and the messages; a later turn shows whether anything is reused."""
+        if handle not in self.engine.chats:
+            raise RefusedError(RefusalCode.MISSING, f"no snapshot {handle!r}")
+        file, noted = self.engine.chats[handle]
+        return self._restored(self.engine.slot(self.slot, "restore", file), noted)
+
+    def image_size(self) -> int:
+        """Bytes of the messages and of the slot file as they are now."""
+        return len(self._image())
+
+    def export_image(self, capacity: int) -> Buffer:
+        """The messages, and the slot file that the server writes."""
+        image = self._image()
+        if len(image) > capacity:
+            raise RefusedError(
+                RefusalCode.SHORT_BUFFER, f"the image has {len(image)} bytes; there is room for {capacity}"
+            )
+        return image
+
+    def import_image(self, data: Buffer) -> Begun:
+        """Take the messages, and hand the slot file to the server."""
+        noted, file = unpacked(bytes(data))
+        return self._restored(self.engine.take_slot_file(self.slot, file), noted)
+
     def synchronize(self) -> None:
         """An answer says that the work is done."""
 
@@ -141,6 +206,22 @@ class ChatSession:
         self.forwarded, self.open, self.ready = forwarded_of(reply, reply.total), True, False
         end = self.before + len(self.asked)
         return Begun(cached=reply.cached, restored_bytes=0, schedule=[end], prompt_tokens=reply.total)
+
+    def _noted(self) -> bytes:
+        """Return what a slot file does not hold: messages, and the one that is open."""
+        kept = (self.messages, self.asked, self.answered, self.texts, self.before, self.ready)
+        return json.dumps(kept).encode()
+
+    def _image(self) -> bytes:
+        noted = self._noted()
+        return _HEAD.pack(_MAGIC, len(noted)) + noted + self.engine.slot_file(self.slot)
+
+    def _restored(self, told: Json, noted: bytes) -> Begun:
+        restored, read = restored_of(told)
+        self.reset()
+        self.messages, self.asked, self.answered, self.texts, self.before, self.ready = json.loads(noted)
+        end = self.position()
+        return Begun(cached=restored, restored_bytes=read, schedule=[end] if end else [])
 
     def _history(self) -> Sequence[Json]:
         return [*self.messages, {"role": "user", "content": words_of(self.asked)}]

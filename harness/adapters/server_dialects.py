@@ -29,6 +29,8 @@ class Dialect:
     """Where chats are asked for; empty: the dialect has none."""
     slots: bool = False
     """Whether slots can be saved, restored and erased over HTTP."""
+    flush: str = ""
+    """Where a server that has no slots is asked to forget all prompts; empty: it cannot be."""
     busy: str = ""
     """Counter among ``/metrics`` of requests that are being answered; empty: none is known."""
     forwarded: str = ""
@@ -79,6 +81,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
             path="/v1/completions",
             native=False,
             cached=("usage.prompt_tokens_details.cached_tokens",),
+            flush="/reset_prefix_cache",
             busy="vllm:num_requests_running",
         ),
         Dialect(
@@ -86,6 +89,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
             path="/v1/completions",
             native=False,
             cached=("usage.prompt_tokens_details.cached_tokens", "meta_info.cached_tokens"),
+            flush="/flush_cache",
             busy="sglang:num_running_reqs",
         ),
         Dialect(

@@ -67,6 +67,15 @@ class Client:
         with self._answer("GET", path, None) as answer:
             return answer.read(_MOST).decode("utf-8", "replace")
 
+    def poke(self, path: str) -> None:
+        """Send a request without a body, whose answer says nothing but its status.
+
+        Raises:
+            EngineError: As :meth:`post`.
+        """
+        with self._answer("POST", path, {}) as answer:
+            answer.read(_MOST)
+
     def post(self, path: str, body: Json) -> Json:
         """Send a request and return its answer.
 

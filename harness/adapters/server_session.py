@@ -128,11 +128,11 @@ class ServerSession:
 
     def image_size(self) -> int:
         """Bytes of the slot file as it is now."""
-        return len(self._file())
+        return len(self.engine.slot_file(self.last_slot))
 
     def export_image(self, capacity: int) -> Buffer:
         """The slot file that the server writes."""
-        image = self._file()
+        image = self.engine.slot_file(self.last_slot)
         if len(image) > capacity:
             raise RefusedError(
                 RefusalCode.SHORT_BUFFER, f"the image has {len(image)} bytes; there is room for {capacity}"
@@ -141,14 +141,12 @@ class ServerSession:
 
     def import_image(self, data: Buffer) -> Begun:
         """Hand a slot file to the server."""
-        image, name = bytes(data), self.engine.file()
+        image = bytes(data)
         if len(image) < _HEAD.size:
             raise RefusedError(
                 RefusalCode.SHORT_BUFFER, f"found {len(image)} bytes; a slot file has a head of {_HEAD.size}"
             )
-        (self.engine.folder / name).write_bytes(image)
-        told = self.engine.slot(self.last_slot, "restore", name)
-        return self._restored(told, tokens_of(image))
+        return self._restored(self.engine.take_slot_file(self.last_slot, image), tokens_of(image))
 
     def synchronize(self) -> None:
         """An answer says that the work is done."""
@@ -179,28 +177,25 @@ class ServerSession:
     def _restored(self, told: Json, tokens: Sequence[int]) -> Begun:
         self.reset()
         self.tokens, self.ready = list(tokens), True
-        restored, read = told.get("n_restored"), told.get("n_read")
-        if not isinstance(restored, int) or not isinstance(read, int):
-            raise ProtocolError("restore: the server does not tell what it restored")
+        restored, read = restored_of(told)
         return Begun(cached=restored, restored_bytes=read, schedule=[len(tokens)] if tokens else [])
-
-    def _file(self) -> bytes:
-        """Return the slot file as the server writes it now.
-
-        Raises:
-            RefusedError: ``unsupported``: the server's files are out of reach.
-        """
-        name = self.engine.file()
-        self.engine.slot(self.last_slot, "save", name)
-        path = self.engine.folder / name
-        data = path.read_bytes()
-        path.unlink()
-        return data
 
     def _room_for(self, tokens: int) -> None:
         most = int(self.engine.options["max_seq_len"])
         if tokens > most:
             raise RefusedError(RefusalCode.CAPACITY, f"{tokens} tokens; a conversation holds {most}")
+
+
+def restored_of(told: Json) -> tuple[int, int]:
+    """Return tokens and bytes that a server says it restored.
+
+    Raises:
+        ProtocolError: It does not say.
+    """
+    restored, read = told.get("n_restored"), told.get("n_read")
+    if not isinstance(restored, int) or not isinstance(read, int):
+        raise ProtocolError("restore: the server does not tell what it restored")
+    return restored, read
 
 
 def forwarded_of(reply: Reply, length: int) -> int:

@@ -27,6 +27,8 @@ class Watch:
     dialect: Dialect
     by: str
     """Where requests in flight are told: ``slots``, ``metrics`` or ``client``."""
+    slots: int
+    """How many it tells of; 0: it does not tell."""
     counts: bool
     """Whether forwarded prompt tokens are counted, of this caller's requests alone."""
 
@@ -79,23 +81,24 @@ def watch_of(client: Client, dialect: Dialect, *, alone: bool) -> Watch:
         dialect: Of the server.
         alone: Nobody else asks it for anything, so its sums are of this caller's requests.
     """
+    slots = _slots(client) if dialect.slots else 0
+    metric = bool(dialect.busy) and _metric(client, dialect.busy) is not None
     return Watch(
         client=client,
         dialect=dialect,
-        by=_told_by(client, dialect),
+        by=SLOTS if slots else METRICS if metric else CLIENT,
+        slots=slots,
         counts=alone and bool(dialect.forwarded) and _metric(client, dialect.forwarded) is not None,
     )
 
 
-def _told_by(client: Client, dialect: Dialect) -> str:
-    if dialect.slots:
-        try:
-            rows = client.get_list("/slots")
-        except EngineError:
-            rows = []
-        if rows and all(isinstance(row, Mapping) and "is_processing" in row for row in rows):
-            return SLOTS
-    return METRICS if dialect.busy and _metric(client, dialect.busy) is not None else CLIENT
+def _slots(client: Client) -> int:
+    """Return how many slots a server tells of, with what each is doing; 0: it does not."""
+    try:
+        rows = client.get_list("/slots")
+    except EngineError:
+        return 0
+    return len(rows) if all(isinstance(row, Mapping) and "is_processing" in row for row in rows) else 0
 
 
 def _metric(client: Client, name: str) -> int | None:

@@ -67,7 +67,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", "0"))) or b"{}")
-        if self.path.startswith("/slots/"):
+        if self.path in ("/reset_prefix_cache", "/flush_cache"):
+            self.slot.tokens, self.slot.first = [], []
+            self.send(b"", 404 if self.wrong == "keeps" else 200)
+        elif self.path.startswith("/slots/"):
             self.slots(self.path.rpartition("=")[2], str(body.get("filename", "")))
         else:
             self.complete(body)
@@ -75,7 +78,7 @@ class Handler(BaseHTTPRequestHandler):
     def slots(self, action: str, name: str) -> None:
         slot = self.slot
         if action == "erase":
-            slot.tokens = []
+            slot.tokens, slot.first = [], []
             self.answer({"n_erased": 1})
         elif action == "save":
             slot.files[name] = list(slot.tokens)

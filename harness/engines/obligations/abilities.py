@@ -194,7 +194,8 @@ def _image_works(kit: Kit) -> None:
         image = session.export_image().value
         session.reset()
         begun = session.import_image(image).value
-        require(begun.cached == position, f"import_image() says {begun.cached} tokens; the image has {position}")
+        right = begun.cached > 0 if kit.templated else begun.cached == position
+        require(right, f"import_image() says {begun.cached} tokens; the image has {position}")
         require(begun.restored_bytes, "import_image() says that no byte was copied; count in the copy itself")
 
 
