@@ -200,7 +200,7 @@ def test_any_changed_byte_of_a_campaign_ends_in_2(tmp_path: Path) -> None:
 @pytest.mark.parametrize("year", [1, 4, 100, 400, 1900, 2000, 2023, 2024, 9999])
 def test_a_time_of_a_run_is_the_moment_that_the_calendar_has(year: int) -> None:
     first = datetime(1, 1, 1, tzinfo=UTC)
-    for month, day, clock in product(range(14), (0, 1, 28, 29, 30, 31, 32), ("00:00:00", "23:59:59.25", "12:60:00")):
+    for month, day, clock in product(range(14), (0, 1, 28, 29, 30, 31, 32), ("00:00:00", "23:59:59.25")):
         text = f"{year:04d}-{month:02d}-{day:02d}T{clock}Z"
         try:
             since = datetime.fromisoformat(text) - first
