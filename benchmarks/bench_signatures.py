@@ -71,8 +71,8 @@ class Signatures:
         """The same, with signatures read from disk, and the curve shared with helpers."""
         read = ((self.folder / f"{number}.sig").read_bytes() for number in range(len(self.messages)))
         pairs = zip(self.messages, read, strict=True)
-        prepared = [prepare(message, data, EVENT_NAMESPACE) for message, data in pairs]
-        return sum(one.reason is None for one in settle(prepared, self.keyring))
+        prepared = (prepare(message, data, EVENT_NAMESPACE) for message, data in pairs)
+        return sum(one.reason is None for one in settle(prepared, self.keyring, count=len(self.messages)))
 
     def curve_alone(self) -> int:
         """What no program of this library can go below in one process."""

@@ -8,7 +8,7 @@ since it follows from the ledger.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -135,15 +135,29 @@ def prepare(message: bytes, signature: bytes, namespace: str, path: str = "") ->
     return Prepared(path=path, namespace=namespace, check=(found.public_key, found.signature, blob))
 
 
-def settle(prepared: Sequence[Prepared | Checked], keyring: Keyring) -> list[Checked]:
-    """Return the answers to signatures that were read, in their order. Many at once cost less each."""
-    answers = iter(curve.are_valid([one.check for one in prepared if isinstance(one, Prepared)]))
-    return [_judged(one, keyring, fits=next(answers)) if isinstance(one, Prepared) else one for one in prepared]
+def settle(prepared: Iterable[Prepared | Checked], keyring: Keyring, *, count: int) -> list[Checked]:
+    """Return the answers to signatures that were read, in their order. Many at once cost less each.
+
+    Args:
+        prepared: What was read; better read while it is asked for than before.
+        keyring: Whose signatures count.
+        count: How many come.
+    """
+    read: list[Prepared | Checked] = []
+
+    def checks() -> Iterator[curve.Check]:
+        for one in prepared:
+            read.append(one)
+            if isinstance(one, Prepared):
+                yield one.check
+
+    answers = iter(curve.are_valid(checks(), count=count))
+    return [_judged(one, keyring, fits=next(answers)) if isinstance(one, Prepared) else one for one in read]
 
 
 def check_signature(message: bytes, signature: bytes, namespace: str, keyring: Keyring, path: str = "") -> Checked:
     """Check one signature over bytes that are at hand; arguments as :func:`prepare` has them."""
-    return settle([prepare(message, signature, namespace, path)], keyring)[0]
+    return settle([prepare(message, signature, namespace, path)], keyring, count=1)[0]
 
 
 def _judged(one: Prepared, keyring: Keyring, *, fits: bool) -> Checked:
@@ -189,7 +203,7 @@ def check_folder(folder: Path, keyring: Keyring) -> list[Checked]:
     Nothing raises for what lies inside the folder.
     """
     documents = document_paths(folder)
-    checked = settle([_prepare_file(folder, path) for path in documents], keyring)
+    checked = settle((_prepare_file(folder, path) for path in documents), keyring, count=len(documents))
     known = {path.with_name(path.name + SUFFIX) for path in documents}
     stray = [path for path in sorted(folder.rglob(f"*{SUFFIX}")) if path not in known]
     return checked + [Checked(path=path.relative_to(folder).as_posix(), reason=Reason.SIGNS_NOTHING) for path in stray]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,7 +26,33 @@ def some(count: int) -> tuple[list[curve.Check], list[bool]]:
 def test_helpers_give_the_same_answers(count: int, helpers: int) -> None:
     checks, wanted = some(count)
 
-    assert curve.are_valid(checks, helpers) == wanted
+    assert curve.are_valid(checks, helpers, count=count) == wanted
+
+
+@pytest.mark.parametrize("told", [0, 1, 20, 21, 400])
+def test_checks_are_answered_in_their_order_however_many_were_announced(told: int) -> None:
+    checks, wanted = some(20)
+
+    assert curve.are_valid(iter(checks), 2, count=told) == wanted
+
+
+def test_helpers_end_when_a_check_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    start = curve._start
+
+    def noted(checks: Sequence[curve.Check]) -> subprocess.Popen[bytes]:
+        started.append(start(checks))
+        return started[-1]
+
+    def broken() -> Iterator[curve.Check]:
+        yield from some(12)[0]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(curve, "_start", noted)
+    with pytest.raises(KeyboardInterrupt):
+        curve.are_valid(broken(), 1, count=20)
+
+    assert [helper.poll() is not None for helper in started] == [True]
 
 
 @pytest.mark.parametrize(
@@ -39,8 +67,8 @@ def test_a_helper_that_fails_or_babbles_is_not_believed(
     checks, wanted = some(60)
     monkeypatch.setattr(sys, "executable", str(fake))
 
-    assert curve.are_valid(checks, 1) == wanted
+    assert curve.are_valid(checks, 1, count=60) == wanted
 
 
 def test_nonsense_keys_are_no_valid_signatures() -> None:
-    assert curve.are_valid([(bytes(32), bytes(64), b""), (b"", b"", b"")], 0) == [False, False]
+    assert curve.are_valid([(bytes(32), bytes(64), b""), (b"", b"", b"")], 0, count=2) == [False, False]
