@@ -22,6 +22,7 @@ from harness.model.target import Environment, Source, Target, TargetFacts
 from harness.wire import canonical, resources
 from harness.wire.evidence_doc import EvidenceWriter
 from harness.wire.observed import read_observed
+from harness.wire.privacy import told
 from harness.wire.scenario_doc import parse_scenario
 
 if TYPE_CHECKING:
@@ -151,7 +152,12 @@ class Bench:
             scenario_id=plan.scenario.id,
             procedure=plan.scenario.procedure,
             procedure_digest=plan.scenario.procedure_digest,
-            target={**plain(self.facts), "adapter": self.target.adapter, "group": self.target.group},
+            target={
+                **plain(self.facts),
+                "adapter": self.target.adapter,
+                "group": self.target.group,
+                **({"options": told(self.target.options, self.names)} if self.target.options else {}),
+            },
             environment=plain(self.environment),
             source=plain(self.source),
         )

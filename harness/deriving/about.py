@@ -21,6 +21,7 @@ def subject(target: Record, source: Record) -> dict[str, object]:
         "model": {"name": target["model"], "digest": target["model_digest"]},
         "capabilities": target["capabilities"],
         "identity": target["identity"],
+        **({"options": target["options"]} if "options" in target else {}),
         "path_sets": target["path_sets"],
         "tree": source["tree"],
         "commit": source["commit"],

@@ -316,15 +316,24 @@ def _command(body: Mapping[str, object]) -> str:
     suite, scales = text(body, "run", "suite"), texts(body, "run", "scales")
     scale = ["--suite", suite] if suite != _ADHOC or not scales else ["--scale", scales[0]]
     target = text(body, "subject", "engine", "adapter")
-    return shlex.join(["statecert", "run", text(body, "scenario", "id"), *scale, "--target", target])
+    asked = dict(mapping(body, "subject", "options"))
+    preset = ["--preset", str(asked.pop("preset"))] if "preset" in asked else []
+    options = [word for key in sorted(asked) for word in ("--option", f"{key}={_option(asked[key])}")]
+    return shlex.join(["statecert", "run", text(body, "scenario", "id"), *scale, "--target", target, *preset, *options])
+
+
+def _option(value: object) -> str:
+    """As the command line takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _announced(body: Mapping[str, object]) -> Fact:
-    """How a run of the same target names itself. A record has no options of a target, and they can make another one."""
+    """How a run of the same target names itself. Older records have no options, and those can make another target."""
     engine, model = text(body, "subject", "engine", "name"), text(body, "subject", "model", "name")
     said = f"{engine} {model} on {text(body, 'environment', 'hw_class')}"
-    otherwise = "if it names another model, add the `--option KEY=VALUE` of the settings below that makes this one"
-    return Fact(name="The run must begin with", value=f"{said}; {otherwise}")
+    if not mapping(body, "subject", "options"):
+        said += "; if it names another model, add the `--option KEY=VALUE` of the settings below that makes this one"
+    return Fact(name="The run must begin with", value=said)
 
 
 def _is_digest(value: str) -> bool:

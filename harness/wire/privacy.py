@@ -76,6 +76,8 @@ _KEY_ENDS: Final = (
 )
 _GENERIC: Final = frozenset({"root", "user", "admin", "ubuntu", "debian", "runner", "localhost", "linux", "build"})
 _LEAST: Final = 3
+WITHHELD: Final = "withheld"
+"""Stands for the value of an option that no record may hold."""
 
 
 def findings(value: object, names: Iterable[str] = ()) -> list[str]:
@@ -99,6 +101,17 @@ def findings(value: object, names: Iterable[str] = ()) -> list[str]:
 def text_kind(text: str, names: Iterable[str] = ()) -> str:
     """Return what private thing a text holds; empty: none."""
     return _kind(text, _names_pattern(names))
+
+
+def told(options: Mapping[str, str | int | bool], names: Iterable[str] = ()) -> dict[str, str | int | bool]:
+    """Return options as a record may tell them: in the place of a value that is private stands `WITHHELD`.
+
+    Args:
+        options: As the user gave them; a path of a model is one.
+        names: Names of this host and user.
+    """
+    wanted = _names_pattern(names)
+    return {key: WITHHELD if isinstance(one, str) and _kind(one, wanted) else one for key, one in options.items()}
 
 
 def _names_pattern(names: Iterable[str]) -> re.Pattern[str] | None:

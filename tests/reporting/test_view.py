@@ -8,6 +8,7 @@ from harness.model.certificate import Certificate, Event
 from harness.model.values import ReasonCode, Sha256
 from harness.reporting import html, markdown, terminal
 from harness.reporting.building import Archive, certificate_view, claim_page, overview
+from harness.reporting.reading import mapping
 from harness.reporting.view import CertificateView
 from harness.wire.certificate_doc import require_body
 from tests.reporting.bodies import KEY, PASSED, STOPPED, body, cell, certificate, exact, seen
@@ -50,11 +51,22 @@ def test_the_time_of_a_run_beside_others_says_so() -> None:
     assert taken(2) == "1 min 0 s; one of 2 jobs side by side, so times are not those of a quiet machine"
 
 
-def test_a_record_says_how_a_run_of_its_target_begins_since_it_holds_no_options() -> None:
+def test_a_record_without_options_says_how_a_run_of_its_target_begins() -> None:
     said = view(certificate(PASSED)).digests[0]
 
     assert said.name == "The run must begin with"
     assert said.value.startswith("torch tiny on cpu-x86_64-avx512; if it names another model, add the `--option")
+
+
+def test_a_record_with_options_is_reproduced_by_one_command() -> None:
+    subject = {**mapping(PASSED, "subject"), "options": {"preset": "tiny", "rebuild": "in tensors", "flash": True}}
+    one = body(cell("end", "pass", [exact(), seen()]), subject=subject)
+    require_body(one, "with options")
+
+    made = view(certificate(one))
+
+    assert made.command.endswith("--target torch --preset tiny --option flash=true --option 'rebuild=in tensors'")
+    assert made.digests[0].value == "torch tiny on cpu-x86_64-avx512"
 
 
 def test_a_count_of_copied_bytes_that_cannot_be_is_said_in_words() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.wire.privacy import findings, text_kind
+from harness.wire.privacy import WITHHELD, findings, text_kind, told
 from tests.fakes.evidence import recorded
 
 
@@ -49,3 +49,18 @@ def test_a_finding_names_the_place_and_the_kind_and_never_the_thing() -> None:
 
 def test_a_whole_body_has_nothing_private() -> None:
     assert findings(recorded().body(), names=["somebody"]) == []
+
+
+def test_options_are_told_but_for_what_is_private() -> None:
+    given: dict[str, str | int | bool] = {
+        "preset": "tiny",
+        "threads": 2,
+        "paged": True,
+        "model": "/home/x/m.gguf",
+        "host": "lab-box-3",
+    }
+
+    said = told(given, names=["lab-box-3"])
+
+    assert said == {"preset": "tiny", "threads": 2, "paged": True, "model": WITHHELD, "host": WITHHELD}
+    assert not findings(said, names=["lab-box-3"])
