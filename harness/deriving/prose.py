@@ -268,7 +268,7 @@ def _sentences(paragraph: str) -> Iterator[tuple[int, str]]:
 
 
 def numbers(text: str) -> Sequence[Said]:
-    """Return the numbers of a text in their order, each as the span that its last printed digit leaves open."""
+    """Return the numbers of a text in their order, each as the span of values that are rounded to its last digit."""
     found = []
     for one in _NUMBER.finditer(text):
         digits = one["digits"].replace(",", "").replace("_", "")
@@ -276,7 +276,7 @@ def numbers(text: str) -> Sequence[Said]:
         scale = _SCALE[unit]
         value = Fraction(digits) * scale
         step = Fraction(scale, 10 ** len(digits.partition(".")[2])) if unit or "." in digits else Fraction(0)
-        least, most = value - step, value + step
+        least, most = value - step / 2, value + step / 2
         word = (one["word"] or "").lower()
         if word in _AT_LEAST:
             least, most = value, Fraction(10) ** 30
