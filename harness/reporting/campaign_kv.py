@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.model.certificate import Certificate
+from harness.reporting import kv_sheets
 from harness.reporting.claimable import subject
 from harness.reporting.reading import integer, items, mapping, text, texts
-from harness.reporting.reasons import reason_sentence
+from harness.reporting.reasons import reason_sentence, spaced
 from harness.reporting.told import Told
 from harness.reporting.units import counted, number
 from harness.reporting.view import Fact, Head, Problem, Section, Sheet
+from harness.reporting.words import mark
 
+_LIMITS: Final[Mapping[str, str]] = {
+    "larger": "bytes",
+    "restore_slower": "restore to first token",
+    "import_slower": "import",
+    "total_dearer": "total cost",
+    "more_memory": "host memory",
+}
+"""Reasons that stop a cell, as what they are about."""
+_MOST_NAMED: Final = 8
+"""Cells named for one reason."""
 COLUMNS: Final = {
     "name": "cell",
     "class": "class",
@@ -33,7 +45,7 @@ COLUMNS: Final = {
     "agreement_low_ppm": "at least, ppm",
     "first_mismatch": "first mismatch",
 }
-"""Columns of a cell in tables; all figures of lossy rows say that they are."""
+"""Columns of a cell in the table of ``statecert kv``, which programs read too."""
 
 
 def kv(certificate: Certificate) -> Told:
@@ -53,32 +65,51 @@ def kv(certificate: Certificate) -> Told:
         problems=problems,
         problems_note="" if problems else "Every cell lies within its limits.",
         sections=[
+            Section(title="Cells: coded form beside exact form", sheet=kv_sheets.cells(body)),
+            Section(title="Intervals of the ratios", sheet=kv_sheets.intervals(body)),
+            Section(title="Where the time goes", sheet=kv_sheets.spans(body)),
+            Section(title="Continuation: no statement about quality", sheet=kv_sheets.continuation(body)),
             Section(
                 title="What was measured",
                 facts=[
+                    Fact(name="Pages", value=_pages(body)),
                     Fact(name="Processes", value=text(body, "procedure", "processes")),
                     Fact(name="Rounds of each", value=text(body, "procedure", "rounds")),
                     Fact(name="Codec path", value=text(body, "procedure", "path")),
-                    Fact(name="Quality", value=text(body, "quality")),
+                    Fact(name="Quality", value=spaced(text(body, "quality"))),
                 ],
             ),
             Section(title="Entries of the catalogue", sheet=_entries(body)),
-            Section(title="Cells: lossy beside exact", sheet=_cells(body)),
             Section(title="Excluded types", sheet=_excluded(body)),
         ],
         command=_command(body),
         count=f"{number(_within(body))}/{number(len(items(body, 'results')))} cells within limits",
-        headline=problems[0].reason if problems else f"{_sentence(body)}.",
+        headline=f"{problems[0].cell}: {problems[0].reason}" if problems else f"{_sentence(body)}.",
     )
 
 
 def _sentence(body: Mapping[str, object]) -> str:
-    cells = items(body, "results")
-    good = sum(text(row, "outcome") == "pass" for row in items(body, "entries"))
+    """Verdict first, then what it rests on."""
+    cells, entries = items(body, "results"), items(body, "entries")
+    verdict = mark(text(body, "decision", "overall")).word
+    good = sum(text(row, "outcome") == "pass" for row in entries)
     return (
-        f"{subject(body)}: {number(_within(body))} of {counted(len(cells), 'cell')} of lossy pages within all limits; "
-        f"{good} of {len(items(body, 'entries'))} entries hold"
+        f"{verdict[:1].upper()}{verdict[1:]}: {number(_within(body))} of {counted(len(cells), 'cell')} of coded pages "
+        f"within all limits{_passed_over(cells)}; {good} of {counted(len(entries), 'entry', 'entries')} of the "
+        f"catalogue hold; {subject(body)}"
     )
+
+
+def _passed_over(cells: Sequence[object]) -> str:
+    counts = {reason: sum(reason in texts(row, "reasons") for row in cells) for reason in _LIMITS}
+    said = [f"{_LIMITS[reason]} in {counted(count, 'cell')}" for reason, count in counts.items() if count]
+    return f" (over a limit: {', '.join(said)})" if said else ""
+
+
+def _pages(body: Mapping[str, object]) -> str:
+    asked = mapping(body, "procedure")
+    tokens = " and ".join(number(one) for one in items(asked, "prefixes") if isinstance(one, int))
+    return f"K and V of {', '.join(texts(asked, 'coded'))}; {tokens} tokens; {', '.join(mapping(asked, 'models'))}"
 
 
 def _command(body: Mapping[str, object]) -> str:
@@ -98,11 +129,6 @@ def _within(body: Mapping[str, object]) -> int:
     return sum(text(row, "outcome") == "pass" for row in items(body, "results"))
 
 
-def _cells(body: Mapping[str, object]) -> Sheet:
-    heads = [Head(text=words, right=name not in ("name", "class", "outcome")) for name, words in COLUMNS.items()]
-    return Sheet(heads=heads, rows=[[text(row, name) for name in COLUMNS] for row in items(body, "results")])
-
-
 def _entries(body: Mapping[str, object]) -> Sheet:
     heads = [Head(text=words) for words in ("entry", "outcome", "asked", "did not hold")]
     rows = [
@@ -119,26 +145,80 @@ def _excluded(body: Mapping[str, object]) -> Sheet:
 
 
 def _problems(body: Mapping[str, object]) -> list[Problem]:
-    found = [
-        _problem(text(row, "entry"), text(row, "outcome"), "; ".join(texts(row, "failed")) or "missing", "entry_failed")
-        for row in items(body, "entries")
-        if text(row, "outcome") != "pass"
-    ]
-    for row in items(body, "results"):
-        if text(row, "outcome") != "pass":
-            reasons = texts(row, "reasons")
-            found.append(_problem(text(row, "name"), text(row, "outcome"), ", ".join(reasons), reasons[0]))
-    return found
+    """What did not hold: of the catalogue by entry, of the cells by reason, each with the cells that give it."""
+    found = [_entry_problem(row) for row in items(body, "entries") if text(row, "outcome") != "pass"]
+    results = items(body, "results")
+    groups: dict[tuple[str, str], list[object]] = {}
+    for row in results:
+        for reason in texts(row, "reasons") or ([] if text(row, "outcome") == "pass" else [""]):
+            groups.setdefault((_state(row, reason), reason), []).append(row)
+    order = ("error", "fail")
+    worst = sorted(groups, key=lambda one: order.index(one[0]) if one[0] in order else len(order))
+    return [*found, *(_cell_problem(body, state, reason, groups[state, reason], results) for state, reason in worst)]
 
 
-def _problem(cell: str, state: str, observed: str, reason: str) -> Problem:
+def _state(row: object, reason: str) -> str:
+    """Of one reason of a cell: a stopped cell may leave other questions open."""
+    outcome = text(row, "outcome")
+    if outcome == "stop":
+        return "fail" if reason in (*kv_sheets.OVER, "") else "inconclusive"
+    return outcome
+
+
+def _entry_problem(row: object) -> Problem:
     return Problem(
-        cell=cell,
-        state="fail" if state == "stop" else state,
-        check="",
+        cell=text(row, "entry"),
+        state=text(row, "outcome"),
+        check="entry_failed",
         code="",
-        observed=observed,
-        limit="within all limits",
-        reason=reason_sentence(reason),
+        observed="; ".join(texts(row, "failed")) or "missing",
+        limit="every probe holds",
+        reason=reason_sentence("entry_failed"),
         place="",
     )
+
+
+def _cell_problem(
+    body: Mapping[str, object], state: str, reason: str, rows: Sequence[object], results: Sequence[object]
+) -> Problem:
+    observed, limit = _figures(body, reason, rows)
+    return Problem(
+        cell=f"{number(len(rows))} of {counted(len(results), 'cell')}",
+        state=state,
+        check=reason,
+        code="",
+        observed=observed,
+        limit=limit,
+        reason=reason_sentence(reason),
+        place=_which(rows, results),
+    )
+
+
+def _figures(body: Mapping[str, object], reason: str, rows: Sequence[object]) -> tuple[str, str]:
+    """What was seen of the figure that a reason is about, and its limit; nothing where it is about no figure."""
+    name = kv_sheets.OVER.get(reason) or reason.partition("_")[0]
+    if name == "size" and reason == "larger":
+        return _range(rows, name), f"{kv_sheets.size_limit(body)} of the exact form"
+    if name == "host":
+        return "", kv_sheets.memory_limit(body)
+    if name in kv_sheets.METRICS:
+        return _range(rows, name), f"{kv_sheets.ratio_limit(body, name)} of the exact form"
+    return "", ""
+
+
+def _range(rows: Sequence[object], name: str) -> str:
+    ordered = sorted(rows, key=lambda row: integer(row, f"{name}_ppm"))
+    low, high = (kv_sheets.shown_ratio(row, name) for row in (ordered[0], ordered[-1]))
+    return low if low == high else f"{low} to {high}"
+
+
+def _which(rows: Sequence[object], results: Sequence[object]) -> str:
+    """Name the cells, or the few that are not meant."""
+    names = [f"{kv_sheets.label(row)}, {text(row, 'codec')}" for row in rows]
+    others = [f"{kv_sheets.label(row)}, {text(row, 'codec')}" for row in results if row not in rows]
+    if not others:
+        return "every cell"
+    but = len(others) < len(names)
+    shown = others if but else names
+    more = f"; and {number(len(shown) - _MOST_NAMED)} more, marked in the table" if len(shown) > _MOST_NAMED else ""
+    return f"{'all but ' if but else ''}{'; '.join(shown[:_MOST_NAMED])}{more}"

@@ -44,3 +44,27 @@ def _scaled(value: int, steps: tuple[tuple[int, str], ...], smallest: str) -> st
             head, tail = divmod(scaled, 10**digits)
             return f"{head}.{tail:0{digits}} {unit}" if digits else f"{head} {unit}"
     return f"{value} {smallest}"
+
+
+def ratio(ppm: int) -> str:
+    """Return a ratio in millionths as text, like ``3.33x``; one that is not whole never reads as if it were."""
+    return f"{_three(ppm, 6)}x"
+
+
+def percent(ppm: int) -> str:
+    """Return a share in millionths as text, like ``53.4 %``; one that is not whole never reads as if it were."""
+    return "100 %" if ppm == 1_000_000 else f"{_three(ppm, 4)} %"
+
+
+def _three(value: int, places: int) -> str:
+    """Three significant digits; more where three would read as a small whole number, or as 100."""
+    if value == 0:
+        return "0"
+    digits = max(0, 3 - max(1, len(str(value)) - places)) if value >= 10**places else min(places, 3)
+    for more in range(digits, places + 1):
+        step = 10 ** (places - more)
+        kept = (value + step // 2) // step
+        head, tail = divmod(kept, 10**more)
+        if tail or kept * step == value or (head >= 10 and head != 100):
+            break
+    return f"{head}.{tail:0{more}}" if more else str(head)
