@@ -200,7 +200,7 @@ def _figures(body: Mapping[str, object], reason: str, rows: Sequence[object]) ->
     if name == "size" and reason == "larger":
         return _range(rows, name), f"{kv_sheets.size_limit(body)} of the exact form"
     if name == "host":
-        return "", kv_sheets.memory_limit(body)
+        return "", f"at most {kv_sheets.memory_limit(body)}"
     if name in kv_sheets.METRICS:
         return _range(rows, name), f"{kv_sheets.ratio_limit(body, name)} of the exact form"
     return "", ""

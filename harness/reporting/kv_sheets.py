@@ -15,7 +15,7 @@ from harness.reporting.view import Head, Sheet
 METRICS: Final[Mapping[str, str]] = {
     "restore": "restore to first token",
     "import": "import",
-    "total": "encode, write, read and import",
+    "total": "total cost",
 }
 """What is measured of both forms, in words."""
 OVER: Final[Mapping[str, str]] = {
@@ -44,14 +44,15 @@ def label(row: object) -> str:
 
 def cells(body: Mapping[str, object]) -> Sheet:
     """Return the table that the decision follows from: limits, then each page in its exact and its coded forms."""
-    heads = _heads(("page", "form", "outcome"), ("bytes", *METRICS.values(), "host memory"))
+    heads = _heads(("page", "form", "outcome"), ("bytes", *METRICS.values(), "memory"))
     limit = [ratio_limit(body, name) for name in METRICS]
-    rows = [["limit", "", "", size_limit(body), *limit, memory_limit(body)]]
+    rows = [["limit", "", "", size_limit(body), *limit, "see below"]]
     rows += _grouped(body, _exact, _coded)
     note = (
         "Of a coded form: its median, and in brackets its ratio to the exact form: the median of the ratios of rounds, "
         "not the ratio of two medians. Over: its interval lies wholly above the limit. Open: nothing can be said. "
-        "Bytes and memory have no interval."
+        "Total cost: encode, write, read and import. Memory: of the host, in one import, beyond what was held before; "
+        f"at most {memory_limit(body)}. Bytes and memory have no interval."
     )
     return Sheet(heads=heads, rows=rows, note=note)
 
@@ -122,7 +123,8 @@ def size_limit(body: Mapping[str, object]) -> str:
 
 def memory_limit(body: Mapping[str, object]) -> str:
     """Return the limit of an import's memory: that of the exact form, the page, and some more."""
-    return f"exact + page + {_shown(body, 'host_kib', _kib, 'procedure', 'limits')}"
+    more = _shown(body, "host_kib", _kib, "procedure", "limits")
+    return f"that of the exact form, the exact bytes and {more} more"
 
 
 def _exact(row: object) -> list[str]:
