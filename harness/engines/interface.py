@@ -221,7 +221,7 @@ class Session(Protocol):
         """Take the last ``count`` tokens back, in place: the state is that of a run which never forwarded them.
 
         No logits are pending afterwards. Refused, with nothing changed: ``state`` (not so many, or not recorded),
-        ``unsupported`` as :meth:`record`.
+        ``unsupported`` as :meth:`record`, or where a window has already let go of what this one needs.
         """
         ...
 
