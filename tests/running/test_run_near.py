@@ -26,7 +26,7 @@ from tests.fakes.toy_support import (
     toy_target,
 )
 
-FAR = {"ulp": 2**53 - 1}
+FAR = {"absolute_nano": 2**53 - 1}
 NEAR: dict[str, Any] = {
     "id": "again-near",
     "near": {
