@@ -64,7 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _said(f"statecert {__version__}\n", ExitCode.GOOD)
     name = words[0]
     if name not in COMMANDS:
-        sys.stderr.write(f"statecert: there is no command {name!r}; there are: {', '.join(COMMANDS)}\n")
+        from harness.commands.meant import meant
+
+        known = ", ".join(COMMANDS)
+        sys.stderr.write(f"statecert: there is no command {name!r}{meant(name, COMMANDS)}; there are: {known}\n")
         return int(ExitCode.USAGE)
     return guarded(name, words[1:])
 
@@ -123,8 +126,8 @@ def guarded(name: str, words: Sequence[str]) -> int:
     except StatecertError as problem:
         sys.stderr.write(f"statecert: {problem}\n")
         return int(problem.exit_code)
-    except KeyboardInterrupt:
-        sys.stderr.write("statecert: interrupted; what was written before is intact\n")
+    except KeyboardInterrupt as stop:
+        sys.stderr.write(f"statecert: interrupted; {stop or 'what was written before is intact'}\n")
         return int(ExitCode.BROKEN)
     except BrokenPipeError:
         sys.stderr.close()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands.common import add_json, add_target, chosen_target, show
+from harness.commands.common import add_json, add_target, chosen_target, opened, show
 from harness.errors import ExitCode, UsageError
 from harness.model.values import TreeState, Verdict
 
@@ -71,9 +71,9 @@ def run_or_check(args: argparse.Namespace, carried: Callable[[], Campaign], tabl
 
 def on_bench(args: argparse.Namespace, conduct: Conduct) -> Campaign:
     """Bring the target of the arguments up and carry a campaign out on it."""
-    from harness.pipeline import bench, new_run_folder
+    from harness.pipeline import new_run_folder
 
-    with bench(chosen_target(args.target, args), new_run_folder(args.out)) as up:
+    with opened(chosen_target(args.target, args), new_run_folder(args.out)) as up:
         warn_of_draft(args, up)
         return conduct(up)
 

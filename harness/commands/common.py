@@ -6,16 +6,18 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from harness.errors import NothingToDoError, UsageError
+from harness.commands.meant import meant
+from harness.errors import NothingToDoError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from harness.model.scenario import Plan, Scenario
     from harness.model.target import Target
+    from harness.pipeline import Bench
     from harness.reporting.tables import Table
 
 LAB: Final = "lab.yaml"
@@ -67,18 +69,60 @@ def chosen_target(name: str, args: argparse.Namespace) -> Target:
         args: With ``lab``, ``device``, ``preset`` and ``option``.
 
     Raises:
-        UsageError: The lab file that was named is not there.
+        UsageError: The lab file that was named is not there; or the name is one of no target and of no engine.
         InvalidDocumentError: It is no lab file.
     """
     from harness.model.target import Target
 
-    named = lab_targets(args.lab).get(name)
+    lab = lab_targets(args.lab)
+    named = lab.get(name)
+    _require_known(named.adapter if named is not None else name, lab)
     given = {**({"preset": args.preset} if args.preset else {}), **parse_options(args.option)}
     if named is not None:
         device = args.device or named.device
         return Target(name=name, adapter=named.adapter, device=device, options={**named.options, **given})
     device = args.device or "best"
     return Target(name=f"{name}-{device}", adapter=name, device=device, options={"preset": "tiny", **given})
+
+
+def _require_known(adapter: str, lab: Mapping[str, Target]) -> None:
+    """Refuse what names neither an engine nor a target, before a run folder is made or anything is loaded."""
+    from harness.engines import registry
+
+    engines = registry.names()
+    if engines and adapter not in engines:
+        targets = f"; targets of the lab file: {', '.join(lab)}" if lab else ""
+        raise UsageError(
+            f"no engine {adapter!r}{meant(adapter, [*engines, *lab])}; engines are: {', '.join(engines)}{targets}"
+        )
+
+
+@contextmanager
+def opened(target: Target, folder: Path, *, jobs: int = 1) -> Iterator[Bench]:
+    """Start a target in a new run folder. What does not come to a run leaves no folder behind.
+
+    That is what the engine refuses of the caller's words (a mistake in them), and an interruption while it starts.
+
+    Raises:
+        UsageError: Adapter, device, preset or an option is not one that the engine knows.
+        EngineError: The engine does not start; its output lies in the folder.
+        KeyboardInterrupt: Nothing was written.
+    """
+    from harness.pipeline import bench
+
+    with ExitStack() as stack:
+        try:
+            up = stack.enter_context(bench(target, folder, jobs=jobs))
+        except RefusedError as refusal:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise UsageError(f"{target.adapter} refuses these options: {refusal.message or refusal.code}") from refusal
+        except UsageError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        except KeyboardInterrupt:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise KeyboardInterrupt("nothing had run, and nothing was written") from None
+        yield up
 
 
 def lab_targets(path: Path | None) -> Mapping[str, Target]:
@@ -222,6 +266,15 @@ def chosen_scenarios(names: Sequence[str], folder: Path | None) -> list[tuple[Sc
     return list(chosen.values())
 
 
+def _require_suite(suite: str, chosen: Sequence[tuple[Scenario, Sequence[str]]]) -> None:
+    """Refuse a suite that no scenario of these knows."""
+    known = sorted({name for scenario, _ in chosen for name in scenario.suites})
+    if suite not in known:
+        raise UsageError(
+            f"no scenario here belongs to suite {suite!r}{meant(suite, known)}; suites are: {', '.join(known)}"
+        )
+
+
 def chosen_plans(args: argparse.Namespace) -> list[Plan]:
     """Plans of what the options of `add_scenarios` ask for.
 
@@ -231,6 +284,8 @@ def chosen_plans(args: argparse.Namespace) -> list[Plan]:
     from harness.pipeline import SCALED, make_plans
 
     chosen = chosen_scenarios(args.scenario, args.scenarios)
+    if args.suite and args.scale is None:
+        _require_suite(args.suite, chosen)
     if args.suite or args.scale is not None or not args.scenario:
         return make_plans(chosen, args.suite or SCALED[0], args.scale)
     return [
@@ -246,6 +301,4 @@ def _unknown(identity: str, known: Mapping[str, object]) -> str:
         return f"{identity} is a folder; to take scenarios from a folder say --scenarios {identity}"
     if Path(identity).is_file():
         return f"{identity} is no scenario; a scenario file ends in .yaml"
-    near = get_close_matches(identity.upper(), known, n=1)
-    meant = f" (did you mean {near[0]}?)" if near else ""
-    return f"there is no scenario {identity!r}{meant}; there are: {', '.join(known) or 'none'}"
+    return f"there is no scenario {identity!r}{meant(identity, known)}; there are: {', '.join(known) or 'none'}"

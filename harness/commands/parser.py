@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from harness.errors import ExitCode
+
+_STRANGE: Final = re.compile(r"unrecognized arguments: (?:.* )?(--?[A-Za-z][^ =]*)")
+_CHOICE: Final = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")
 
 
 class Parser(argparse.ArgumentParser):
@@ -14,5 +18,15 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the message with the way to help, and leave with the usage code."""
-        sys.stderr.write(f"statecert: {message}\ntry: {self.prog} --help\n")
+        sys.stderr.write(f"statecert: {message}{self._meant(message)}\ntry: {self.prog} --help\n")
         raise SystemExit(int(ExitCode.USAGE))
+
+    def _meant(self, message: str) -> str:
+        """Which option, or which value of one, may have been meant."""
+        from harness.commands.meant import meant
+
+        if strange := _STRANGE.match(message):
+            return meant(strange[1], self._option_string_actions)
+        if choice := _CHOICE.search(message):
+            return meant(choice[1], re.findall(r"'([^']*)'", choice[2]))
+        return ""

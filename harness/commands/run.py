@@ -10,10 +10,8 @@ depend on it; times do, and the record says how many jobs there were.
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,19 +21,19 @@ from harness.commands.common import (
     add_target,
     chosen_plans,
     chosen_target,
+    opened,
     require_folder,
     show,
     use_colour,
     why,
 )
-from harness.errors import ExitCode, RefusedError, UsageError
+from harness.errors import ExitCode, UsageError
 from harness.model.values import Outcome, Verdict
 
 if TYPE_CHECKING:
     from harness.jobs import Ran
     from harness.model.evidence import Observation
     from harness.model.scenario import Plan
-    from harness.model.target import Target
     from harness.pipeline import Bench, Finished
     from harness.reporting.tables import Table
 
@@ -87,11 +85,13 @@ def run(args: argparse.Namespace) -> ExitCode:
     certificates = args.certify or folder / "certificates"
     if not args.quiet:
         sys.stderr.write(f"starting {target.adapter} on {target.device} ...\n")
-    with _opened(target, folder, jobs=min(args.jobs, len(plans))) as up:
+    with opened(target, folder, jobs=min(args.jobs, len(plans))) as up:
         if not args.quiet:
             sys.stderr.write(f"{up.facts.engine} {up.facts.model} on {up.facts.hw_class}\n")
+        if up.host.absent:
+            sys.stderr.write(f"{absence(up)}\n")
         finished, interrupted = _run_all(up, plans, certificates, args)
-    show(cell_table(finished), as_json=args.json)
+    show(cell_table(finished, absent=up.host.absent), as_json=args.json)
     code = exit_code(finished, interrupted=interrupted)
     if not args.json:
         _epilogue(finished, folder, certificates, interrupted=interrupted)
@@ -100,26 +100,11 @@ def run(args: argparse.Namespace) -> ExitCode:
     return code
 
 
-@contextmanager
-def _opened(target: Target, folder: Path, *, jobs: int) -> Iterator[Bench]:
-    """Start the target. What it refuses of the caller's words is a mistake in them and leaves no run folder behind.
-
-    Raises:
-        UsageError: Adapter, device, preset or an option is not one that the engine knows.
-        EngineError: The engine does not start.
-    """
-    from harness.pipeline import bench
-
-    with ExitStack() as stack:
-        try:
-            up = stack.enter_context(bench(target, folder, jobs=jobs))
-        except RefusedError as refusal:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise UsageError(f"{target.adapter} refuses these options: {refusal.message or refusal.code}") from refusal
-        except UsageError:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        yield up
+def absence(up: Bench) -> str:
+    """Why the device that was asked for cannot run here, in the engine's own words, and what can be asked for."""
+    able = [name for name, reason in up.host.devices if not reason]
+    instead = f"what can run here: --device {' or '.join(able)}" if able else "no device of this engine is here"
+    return f"no {up.target.device} here: {up.host.absent}; {instead} (statecert doctor lists all engines)"
 
 
 def _run_all(
@@ -144,12 +129,12 @@ def _run_all(
             return finished, run_plans(several, plans, tell, file)
 
 
-def cell_table(finished: Sequence[Finished]) -> Table:
-    """One row per cell: outcome, checks, what failed first."""
+def cell_table(finished: Sequence[Finished], *, absent: str = "") -> Table:
+    """One row per cell: outcome, checks, what failed first; of an absent device also why it is."""
     from harness.reporting.tables import Column, Table
     from harness.reporting.units import counted
 
-    rows = [_row(cell, one) for one in finished for cell in _cells(one.body)]
+    rows = [_row(cell, one, absent) for one in finished for cell in _cells(one.body)]
     columns = (
         Column(key="cell", header="cell"),
         Column(key="outcome", header="outcome"),
@@ -159,7 +144,7 @@ def cell_table(finished: Sequence[Finished]) -> Table:
     return Table(title=counted(len(rows), "cell"), columns=columns, rows=rows)
 
 
-def _row(cell: Mapping[str, object], one: Finished) -> dict[str, str | int]:
+def _row(cell: Mapping[str, object], one: Finished, absent: str) -> dict[str, str | int]:
     checks = cell.get("checks")
     results = [check for check in checks if isinstance(check, Mapping)] if isinstance(checks, list) else []
     passed = sum(check["outcome"] == Outcome.PASS for check in results)
@@ -167,8 +152,13 @@ def _row(cell: Mapping[str, object], one: Finished) -> dict[str, str | int]:
         "cell": str(cell["id"]),
         "outcome": str(cell["outcome"]),
         "checks": f"{passed}/{len(results)}",
-        "why": why(cell) or (f"draft: {one.draft}" if one.draft else ""),
+        "why": _why(cell, absent) or (f"draft: {one.draft}" if one.draft else ""),
     }
+
+
+def _why(cell: Mapping[str, object], absent: str) -> str:
+    said = why(cell)
+    return f"{said}: {absent}" if absent and cell["outcome"] == Outcome.NOT_RUN else said
 
 
 def _cells(body: Mapping[str, object]) -> list[Mapping[str, object]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from harness.errors import ExitCode
-from harness.gating.outputs import MOST_SHOWN, ending, safe
+from harness.gating.outputs import MOST_SHOWN, counted, ending, read_in_words, safe
 from harness.model.certificate import Finding, GateReport
 
 ANNOTATIONS: Final = 10
@@ -52,13 +52,13 @@ def _case(report: GateReport, rule: str, found: Sequence[Finding]) -> Iterator[s
     yield f"{head}>"
     if found:
         kind = "error" if any(one.exit_code is ExitCode.BROKEN for one in found) else "failure"
-        yield f'      <{kind} type="{_markup(rule)}" message="{len(found)} findings">'
+        yield f'      <{kind} type="{_markup(rule)}" message="{counted(len(found), "finding")}">'
         yield from (f"{_markup(one.where)} {_markup(one.message)}" for one in found[:MOST_SHOWN])
         yield from (f"... and {more} more" for more in [len(found) - MOST_SHOWN] if more > 0)
         yield f"fix: {_markup(found[0].hint)}</{kind}>"
     else:
         events = ", ".join(sorted({one.event for one in waived}))
-        yield f'      <skipped message="{len(waived)} findings are waived by {_markup(events)}"/>'
+        yield f'      <skipped message="{_waived(len(waived))} by {_markup(events)}"/>'
     yield "    </testcase>"
 
 
@@ -68,8 +68,12 @@ def workflow_commands(report: GateReport) -> str:
     notes = [finding for finding in report.findings if finding.severity != "error"]
     lines = [*_annotated("error", errors, report), *_annotated("notice", notes, report)]
     if report.waived:
-        lines.append(_command("warning", "", "waived", f"{len(report.waived)} findings are waived; the log lists them"))
+        lines.append(_command("warning", "", "waived", f"{_waived(len(report.waived))}; the log lists them"))
     return "".join(f"{line}\n" for line in lines)
+
+
+def _waived(count: int) -> str:
+    return f"{counted(count, 'finding')} {'is' if count == 1 else 'are'} waived"
 
 
 def _annotated(kind: str, findings: Sequence[Finding], report: GateReport) -> Iterator[str]:
@@ -90,11 +94,10 @@ def _command(kind: str, file: str, title: str, message: str) -> str:
 
 def summary(report: GateReport) -> bytes:
     """Return a page for the summary of a job: the end, what was read, the worst findings, what is waived, the stops."""
-    read = f"{report.certificates} certificates, {report.evidence_files} evidence files, {report.events} events"
     lines = [
         f"### statecert gate: exit {int(report.exit_code)}",
         "",
-        f"{ending(report.exit_code)}. Read: {read}; {len(report.rules)} rules ran.",
+        f"{ending(report.exit_code)}. Read: {read_in_words(report)}; {counted(len(report.rules), 'rule')} ran.",
         *_table("Findings", [(one.rule, one.where, one.message) for one in report.findings]),
         *_table("Waived", [(one.finding.rule, one.finding.where, f"by {one.event}") for one in report.waived]),
         *_table("Stops", [("", stop, "") for stop in report.stops]),

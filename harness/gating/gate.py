@@ -430,7 +430,7 @@ def _finding(rule: Rule, where: str, problem: Problem) -> Finding:
         severity=problem.severity or rule.severity,
         where=place,
         message=problem.message,
-        hint=rule.hint,
+        hint=problem.hint or rule.hint,
         exit_code=rule.exit_code,
     )
 

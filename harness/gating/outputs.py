@@ -34,6 +34,17 @@ _ENDINGS: Final[Mapping[ExitCode, str]] = {
 }
 
 
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """Return a count with its noun, like ``1 file`` or ``12 files``."""
+    return f"{count} {singular if count == 1 else plural or singular + 's'}"
+
+
+def read_in_words(report: GateReport) -> str:
+    """Return what a gate has read, like ``1 certificate, 1 evidence file, 0 events``."""
+    files = counted(report.evidence_files, "evidence file")
+    return f"{counted(report.certificates, 'certificate')}, {files}, {counted(report.events, 'event')}"
+
+
 def ending(code: ExitCode) -> str:
     """Return in words how a gate run ended."""
     return _ENDINGS.get(code, "")
@@ -86,7 +97,7 @@ def _change_lines(report: GateReport) -> list[str]:
     for certificates, paths in sorted(groups.items(), key=lambda group: (bool(group[0]), group[1])):
         names = " ".join(one[:_ID12] for one in certificates[:_MOST_NAMED])
         more = f" and {len(certificates) - _MOST_NAMED} more" if len(certificates) > _MOST_NAMED else ""
-        speaks = f"{len(certificates)} certificates: {names}{more}" if certificates else "no certificate"
+        speaks = f"{counted(len(certificates), 'certificate')}: {names}{more}" if certificates else "no certificate"
         shown = ", ".join(paths[:_MOST_PATHS]) + (
             f" and {len(paths) - _MOST_PATHS} more" if len(paths) > _MOST_PATHS else ""
         )
@@ -94,7 +105,8 @@ def _change_lines(report: GateReport) -> list[str]:
     covered = sum(1 for _, certificates in report.changed if certificates)
     told = report.settings
     lines.append(
-        f"since  {told['base'][:_ID12]}: {len(report.changed)} files changed, {covered} covered by certificates"
+        f"since  {told['base'][:_ID12]}: {counted(len(report.changed), 'file')} changed, "
+        f"{covered} covered by certificates"
     )
     return lines
 
@@ -107,12 +119,12 @@ def _waiver(one: Waived) -> str:
 def _totals(report: GateReport) -> list[str]:
     outcomes = ", ".join(f"{count} {safe(name)}" for name, count in report.outcomes.items()) or "none"
     errors = sum(1 for finding in report.findings if finding.severity == "error")
-    waived = f"{len(report.waived)} waived"
+    notes, stops = len(report.findings) - errors, counted(len(report.stops), "stop")
     return [
-        f"read   {report.certificates} certificates, {report.evidence_files} evidence files, {report.events} events",
+        f"read   {read_in_words(report)}",
         f"cells  {outcomes} (of current certificates)",
         f"rules  {len(report.rules)} ran: {' '.join(report.rules)}",
-        f"found  {errors} findings, {len(report.findings) - errors} notes, {len(report.stops)} stops listed, {waived}",
+        f"found  {counted(errors, 'finding')}, {counted(notes, 'note')}, {stops} listed, {len(report.waived)} waived",
         f"gate   exit {int(report.exit_code)}, {ending(report.exit_code)}",
     ]
 

@@ -38,6 +38,8 @@ class Problem(NamedTuple):
     message: str
     severity: str = ""
     """Empty: that of the rule."""
+    hint: str = ""
+    """What to do about this one; empty: what the rule says."""
 
 
 Problems = Iterable[Problem]

@@ -10,6 +10,7 @@ from harness.model.certificate import Certificate, Event
 from harness.model.values import CertificateState, DecisionAxis
 from harness.reporting import campaigns, claimable, exactness
 from harness.reporting.counts import count_sections
+from harness.reporting.foreign import FOREIGN
 from harness.reporting.history import history, state_note
 from harness.reporting.matrix import CellState, matrix, tallies
 from harness.reporting.problems import headline, problems
@@ -253,7 +254,7 @@ def _environment(body: Mapping[str, object]) -> list[Fact]:
         Fact(name="Model", value=text(body, "subject", "model", "name")),
         Fact(name="Hardware class", value=text(body, "environment", "hw_class")),
         Fact(name="Abilities declared", value=", ".join(texts(body, "subject", "capabilities")) or UNKNOWN),
-        Fact(name="Run took", value=_taken(body)),
+        *([] if text(body, "kind") == FOREIGN else [Fact(name="Run took", value=_taken(body))]),
         Fact(name="Machine (salted hash)", value=text(body, "environment", "machine"), code=True),
     ]
     device = mapping(body, "environment", "device")

@@ -47,9 +47,10 @@ def replace(path: Path, data: bytes) -> None:
     """Put ``data`` in the place of ``path``, durably and in one step.
 
     Raises:
-        StorageError: The folder or disk refuses; the earlier content is intact then.
+        StorageError: The folder or disk refuses; the earlier content is intact then, or there is still no file.
     """
-    with _translated(path, "replacing it", "its earlier content is intact"):
+    kept = "its earlier content is intact" if os.path.lexists(path) else "no file of that name was made"
+    with _translated(path, "replacing it", kept):
         hidden = _write_hidden(path, data)
         try:
             hidden.replace(path)
@@ -64,7 +65,8 @@ def append(path: Path, data: bytes) -> None:
     Raises:
         StorageError: The folder or disk refuses.
     """
-    with _translated(path, "appending to it", "its earlier content is intact"), path.open("ab") as file:
+    kept = "its earlier content is intact" if os.path.lexists(path) else "there was none before; it may hold a part now"
+    with _translated(path, "appending to it", kept), path.open("ab") as file:
         file.write(data)
 
 

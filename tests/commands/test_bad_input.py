@@ -32,6 +32,7 @@ SLOW_SCENARIO = (
 )
 """Its first cell runs through; the engine of the second one stays in its third prefill for a minute."""
 
+HANGS_AT_START = [word for one in ("misbehave=hang", "during=open", "after=0") for word in ("--option", one)]
 MOUNTS = "mount -t tmpfs -o size=64k tmpfs {0} 2>/dev/null && umount {0}"
 LIMITED = """\
 import resource
@@ -138,6 +139,14 @@ def test_a_malformed_scenario_is_named_with_the_path_inside(tmp_path: Path, old:
 @pytest.mark.parametrize("words", [("--option", "depth"), ("--option", "=3"), ("--target", "nothing")])
 def test_a_malformed_target_is_named(tmp_path: Path, words: tuple[str, str]) -> None:
     told(toy_run(tmp_path, *words), 4, words[1])
+
+
+def test_a_device_that_is_absent_is_told_with_its_reason_and_with_what_to_ask_for(tmp_path: Path) -> None:
+    done = toy_run(tmp_path, "--device", "moon")
+
+    assert done.returncode == 5
+    assert "no moon here: no moon is up; what can run here: --device cpu" in done.stderr
+    assert "device_absent: no moon is up" in done.stdout
 
 
 # -- a disk that is full, a folder that cannot be written --------------------------------------------------------------
@@ -328,6 +337,33 @@ def test_ctrl_c_keeps_all_that_was_written_says_so_and_leaves_no_child(
     whole = certificates_of(tmp_path)
     assert list(whole.glob("A90/*/*/*.json"))
     assert statecert("gate", whole, "--require-pass", cwd=tmp_path).returncode == 0
+
+
+@linux
+def test_ctrl_c_while_the_engine_starts_leaves_no_folder_and_says_that_nothing_was_written(tmp_path: Path) -> None:
+    (tmp_path / "A90-toy.yaml").write_text(TOY_SCENARIO)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "harness", "run", "A90-toy.yaml", "--target", "toy", "--preset", "toy", *HANGS_AT_START],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_for(lambda: process.poll() is not None or bool(children_of(process.pid)), "the child")
+        children = children_of(process.pid)
+        process.send_signal(signal.SIGINT)
+        _, complaints = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
+        process.communicate()
+
+    assert process.returncode == 3, complaints
+    assert "interrupted; nothing had run, and nothing was written" in complaints
+    assert list((tmp_path / "runs").iterdir()) == []
+    for child in children:
+        wait_for(lambda child=child: gone(child), "the end of the child")  # type: ignore[misc]
 
 
 @linux

@@ -334,6 +334,7 @@ def test_a_report_names_first_what_the_decision_rests_on_and_no_digests_that_nob
     assert (worst.cell, worst.state, worst.check) == ("q4_0/q4_0", "fail", "size")
     assert worst.reason == "The coded form is not smaller than the native one."
     assert not any("Digests were made by" in limit for limit in made.limits)
+    assert "Run took" not in [fact.name for fact in made.environment]
 
 
 def test_what_was_told_otherwise_than_the_record_says_is_refused(

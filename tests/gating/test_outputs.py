@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from harness.model.certificate import Finding, GateReport
 from harness.wire import canonical, schemas
 from tests.gating.all_fixtures import FIXTURES
 from tests.gating.fixtures import valid, valid_stop
+from tests.gating.foreign_fixtures import valid_foreign
 
 HOSTILE = "\x1b[2Jgreen\r::error::\u202e\u200b\x9b\ud800\x00"
 
@@ -77,6 +79,27 @@ def test_the_text_has_findings_hints_once_totals_and_one_verdict(tmp_path: Path)
     assert sum("      fix: restore the file as it was issued; documents" in line for line in lines) == 1
     assert any(line.startswith(f"rules  {len(found.rules)} ran: CG001") for line in lines)
     assert lines[-1] == "gate   exit 2, invalid: a record cannot be trusted"
+
+
+def test_one_of_a_thing_is_counted_in_the_singular(tmp_path: Path) -> None:
+    valid_stop(tmp_path)
+
+    shown = outputs.text(gate([tmp_path], require_pass=True))
+
+    (read,) = [line for line in shown.splitlines() if line.startswith("read ")]
+    assert read == "read   1 certificate, 1 evidence file, 0 events"
+    assert " 1 stop listed" in shown
+    assert not re.search(r"\b1 (certificates|files|events|findings|notes|stops)\b", shown)
+
+
+def test_a_foreign_record_that_did_not_pass_is_not_a_thing_that_can_be_mended_here(tmp_path: Path) -> None:
+    valid_foreign(tmp_path)
+
+    found = [one for one in gate([tmp_path], require_pass=True).findings if one.rule == "CG010"]
+
+    assert found
+    assert {"/foreign/" in one.where for one in found} == {True}
+    assert all("whoever published it" in one.hint and "mend the engine" not in one.hint for one in found)
 
 
 def test_stops_are_shown_when_nothing_is_wrong(tmp_path: Path) -> None:

@@ -93,6 +93,17 @@ def test_a_full_disk_leaves_the_earlier_content(tmp_path: Path, small_disk: int)
     assert names(tmp_path) == ["a.json"]
 
 
+def test_a_full_disk_says_nothing_of_content_where_there_was_none(tmp_path: Path, small_disk: int) -> None:
+    path = tmp_path / "a.json"
+
+    with pytest.raises(StorageError, match="no file of that name was made"):
+        files.replace(path, b"x" * (small_disk + 1))
+    assert names(tmp_path) == []
+
+    with pytest.raises(StorageError, match="there was none before; it may hold a part now"):
+        files.append(path, b"x" * (small_disk + 1))
+
+
 @pytest.mark.skipif(AS_ROOT, reason="root may write into any folder")
 def test_a_read_only_folder_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
