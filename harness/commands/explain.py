@@ -67,14 +67,17 @@ def run(args: argparse.Namespace) -> ExitCode:
 def _from_evidence(args: argparse.Namespace) -> list[Explanation]:
     from harness.deriving.bodies import body_of
     from harness.pipeline import read_bytes
-    from harness.reporting.explain import explain_checks, explain_evidence
+    from harness.reporting.explain import explain_checks, explain_evidence, explain_left_out
     from harness.wire.evidence_doc import read_evidence
 
     if args.evidence is None:
         raise UsageError("explain wants an evidence file, or --files with two dumps")
     require_evidence(args.evidence, "explain")
     evidence = read_evidence(read_bytes(args.evidence), args.evidence.name)
-    others = explain_checks(body_of(evidence), cell=args.cell, check=args.check) if evidence.end else []
+    body = body_of(evidence) if evidence.end else {}
+    others = explain_checks(body, cell=args.cell, check=args.check)
+    if not others and not args.check:
+        others = explain_left_out(body, cell=args.cell)
     try:
         located = explain_evidence(evidence, cell=args.cell, check=args.check)
     except NothingToDoError:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         if up.host.absent:
             sys.stderr.write(f"{absence(up)}\n")
         finished, interrupted = _run_all(up, plans, certificates, args)
-    show(cell_table(finished, absent=up.host.absent), as_json=args.json)
+    show(cell_table(finished, absent=up.host.absent, declared=up.host.capabilities), as_json=args.json)
     code = exit_code(finished, interrupted=interrupted)
     if not args.json:
         _epilogue(finished, folder, certificates, interrupted=interrupted)
@@ -129,12 +129,18 @@ def _run_all(
             return finished, run_plans(several, plans, tell, file)
 
 
-def cell_table(finished: Sequence[Finished], *, absent: str = "") -> Table:
-    """One row per cell: outcome, checks, what failed first; of an absent device also why it is."""
+def cell_table(finished: Sequence[Finished], *, absent: str = "", declared: Collection[str] = ()) -> Table:
+    """One row per cell: outcome, checks, what failed first.
+
+    Args:
+        finished: What was run.
+        absent: Why the target's device is not here; empty: it is.
+        declared: Capabilities of the target, to say which ones a cell's controls would need.
+    """
     from harness.reporting.tables import Column, Table
     from harness.reporting.units import counted
 
-    rows = [_row(cell, one, absent) for one in finished for cell in _cells(one.body)]
+    rows = [_row(cell, one, _why(cell, one, absent, declared)) for one in finished for cell in _cells(one.body)]
     columns = (
         Column(key="cell", header="cell"),
         Column(key="outcome", header="outcome"),
@@ -144,7 +150,7 @@ def cell_table(finished: Sequence[Finished], *, absent: str = "") -> Table:
     return Table(title=counted(len(rows), "cell"), columns=columns, rows=rows)
 
 
-def _row(cell: Mapping[str, object], one: Finished, absent: str) -> dict[str, str | int]:
+def _row(cell: Mapping[str, object], one: Finished, reason: str) -> dict[str, str | int]:
     checks = cell.get("checks")
     results = [check for check in checks if isinstance(check, Mapping)] if isinstance(checks, list) else []
     passed = sum(check["outcome"] == Outcome.PASS for check in results)
@@ -152,13 +158,26 @@ def _row(cell: Mapping[str, object], one: Finished, absent: str) -> dict[str, st
         "cell": str(cell["id"]),
         "outcome": str(cell["outcome"]),
         "checks": f"{passed}/{len(results)}",
-        "why": _why(cell, absent) or (f"draft: {one.draft}" if one.draft else ""),
+        "why": reason or (f"draft: {one.draft}" if one.draft else ""),
     }
 
 
-def _why(cell: Mapping[str, object], absent: str) -> str:
+def _why(cell: Mapping[str, object], one: Finished, absent: str, declared: Collection[str]) -> str:
     said = why(cell)
-    return f"{said}: {absent}" if absent and cell["outcome"] == Outcome.NOT_RUN else said
+    if absent and cell["outcome"] == Outcome.NOT_RUN:
+        return f"{said}: {absent}"
+    lacking = control_lacks(one.plan, str(cell["id"]), declared) if said == "no_control" else []
+    return f"{said}: declare {', '.join(lacking)}" if lacking else said
+
+
+def control_lacks(plan: Plan, cell: str, declared: Collection[str]) -> list[str]:
+    """Capabilities that would let the cheapest control of a cell run; empty where it is not for lack of one."""
+    from harness.deriving.support import arm_needs
+    from harness.model.values import ArmRole
+
+    controls = [arm for one in plan.cells if one.id == cell for arm in one.arms if arm.role is ArmRole.CONTROL]
+    lacking = [[str(need) for need in arm_needs(arm) if need not in declared] for arm in controls]
+    return min(lacking, key=len, default=[])
 
 
 def _cells(body: Mapping[str, object]) -> list[Mapping[str, object]]:

@@ -15,9 +15,20 @@ from harness.reporting.history import history, state_note
 from harness.reporting.matrix import CellState, matrix, tallies
 from harness.reporting.problems import headline, problems
 from harness.reporting.reading import UNKNOWN, flat, integer, items, mapping, text, texts
+from harness.reporting.reasons import left_out_sentence
 from harness.reporting.timings import first_token_bars, timing_sheet
 from harness.reporting.units import counted, duration, number, size
-from harness.reporting.view import NOTHING, Badge, CertificateView, ClaimPage, Fact, Link, Overview, OverviewRow
+from harness.reporting.view import (
+    NOTHING,
+    Badge,
+    CertificateView,
+    ClaimPage,
+    Fact,
+    Link,
+    Overview,
+    OverviewRow,
+    Section,
+)
 from harness.reporting.words import mark
 
 _ADHOC = "adhoc"
@@ -101,7 +112,7 @@ def certificate_view(certificate: Certificate, archive: Archive) -> CertificateV
         comparisons=exactness.comparison_sheet(body),
         timings=timing_sheet(body),
         bars=first_token_bars(body),
-        sections=count_sections(body),
+        sections=[*_left_out(body), *count_sections(body)],
         environment=_environment(body),
         settings=_settings(body),
         history=archive.history_of(claim_key_of(certificate), here=certificate.id),
@@ -245,6 +256,17 @@ def _cells(body: Mapping[str, object]) -> list[CellState]:
         )
         for cell in items(body, "cells")
     ]
+
+
+def _left_out(body: Mapping[str, object]) -> list[Section]:
+    """What the reasons in the matrix mean, of cells that nothing was asked of; nothing where there is no such cell."""
+    codes = dict.fromkeys(
+        text(cell, "reason")
+        for cell in items(body, "cells")
+        if text(cell, "outcome") in ("not_supported", "not_run") and text(cell, "reason") != UNKNOWN
+    )
+    facts = [Fact(name=code, value=left_out_sentence(code), code=False) for code in codes]
+    return [Section(title="Why cells were left out", facts=facts)] if facts else []
 
 
 def _environment(body: Mapping[str, object]) -> list[Fact]:

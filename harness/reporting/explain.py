@@ -17,7 +17,7 @@ from harness.model.values import NO_LAYER, CellId, Phase
 from harness.reporting import escape
 from harness.reporting.fault_kinds import KINDS, likely_kinds
 from harness.reporting.reading import flat, items, mapping, text
-from harness.reporting.reasons import reason_sentence
+from harness.reporting.reasons import left_out_sentence, reason_sentence
 from harness.reporting.tables import printed
 from harness.reporting.units import counted, number
 from harness.reporting.view import Fact
@@ -170,6 +170,28 @@ def explain_checks(body: Mapping[str, object], *, cell: str = "", check: str = "
         if cell in ("", text(of_cell, "id"))
         for found in items(of_cell, "checks")
         if check in ("", text(found, "id")) and text(found, "outcome") != "pass"
+    ]
+
+
+def explain_left_out(body: Mapping[str, object], *, cell: str = "") -> list[Explanation]:
+    """Say why nothing was asked of cells, and what would have to be declared.
+
+    Args:
+        body: What was derived from the evidence.
+        cell: Only this cell; empty: any.
+    """
+    return [
+        Explanation(
+            title=f"{text(one, 'id')}: {text(one, 'outcome')}",
+            facts=[
+                Fact(name="Cell", value=text(one, "id"), code=True),
+                Fact(name="Reason", value=left_out_sentence(text(one, "reason", default=""))),
+            ],
+            looks_like="",
+            meanings=[],
+        )
+        for one in items(body, "cells")
+        if cell in ("", text(one, "id")) and text(one, "outcome") in ("not_supported", "not_run")
     ]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from harness.model.values import Capability
+
 _EVENTS: Final[Mapping[str, str]] = {
     "rerun_same_inputs": "the same inputs were run again",
     "source_changed": "the source changed",
@@ -19,6 +21,7 @@ _EVENTS: Final[Mapping[str, str]] = {
 }
 
 _REASONS: Final[Mapping[str, str]] = {
+    "device_absent": "The device that was asked for is not on this machine, or the engine was built without it.",
     "fewer_devices": "The machine has fewer devices of this kind than the scenario needs.",
     "few_pairs": "There are too few pairs for an interval of their median.",
     "one_process": "All pairs ran in one process, so that its own state could be what was measured.",
@@ -86,7 +89,8 @@ _REASONS: Final[Mapping[str, str]] = {
     "nothing_compared": "There was nothing to compare, and nothing equals nothing.",
     "not_finite": "Logits hold a NaN or an infinity.",
     "control_not_seen": "A planted corruption was not noticed: the comparison is blind here.",
-    "no_control": "No control of the cell can run on this target, so equality would prove nothing.",
+    "no_control": "No control of the cell can run on this target, so equality would prove nothing: an engine that can "
+    "flip bits of its own state declares the capability corrupt (and store or snapshot, to flip one of those).",
     "observation_missing": "Something that should have been observed is not in the evidence.",
     "refused": "The engine refused a step, by name.",
     "reference_refused": "The engine refused a step of the reference, so there is nothing to compare with.",
@@ -171,6 +175,13 @@ def reason_sentence(code: str) -> str:
     if not code:
         return "No reason was recorded."
     return _REASONS.get(code) or f"{spaced(code).capitalize()}."
+
+
+def left_out_sentence(code: str) -> str:
+    """Return why nothing was asked of a cell, as one sentence; a code may be the name of a capability."""
+    if code in _REASONS or code not in frozenset(Capability):
+        return reason_sentence(code)
+    return f"The target does not declare the capability {code}, which the cell needs."
 
 
 def witness_fault(code: str) -> str:

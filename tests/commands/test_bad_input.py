@@ -386,3 +386,31 @@ def test_a_killed_parent_leaves_no_child_and_every_whole_line(
     assert read_evidence(after, "slow").observations
     told(statecert("judge", path, cwd=tmp_path), 2, path.name, "cut off")
     assert statecert("gate", certificates_of(tmp_path), "--require-pass", cwd=tmp_path).returncode == 0
+
+
+# -- an engine that declares too little --------------------------------------------------------------------------------
+
+
+FLIPPED = TOY_SCENARIO.replace(
+    "      steps: [{run: {prompt: B, decode: 4, as: a}}]",
+    "      requires: [corrupt, store]\n      steps:\n        - {run: {prompt: A, cache: true, as: first}}\n"
+    "        - {corrupt: {where: store, boundary: {chunks: 2}, part: $part, byte: 6, mask: 4, as: flip}}\n"
+    "        - {run: {prompt: A, cache: true, decode: 4, as: a}}",
+)
+"""The same with a control that flips a bit and no other one."""
+
+
+def test_a_cell_without_a_control_says_which_capability_would_give_it_one(tmp_path: Path) -> None:
+    done = toy_run(tmp_path, scenario=FLIPPED)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lacking = tmp_path / "lacking"
+    lacking.mkdir()
+    (lacking / "A90-toy.yaml").write_text(FLIPPED)
+    words = ("run", lacking / "A90-toy.yaml", "--target", "toy", "--preset", "toy", "--quiet")
+
+    run = statecert(*words, cwd=lacking, environment={"TOY_LACKS": "corrupt"})
+    told_why = statecert("explain", evidence_of(lacking), cwd=lacking)
+
+    assert "no_control: declare corrupt" in run.stdout
+    assert told_why.returncode == 0
+    assert "declares the capability corrupt" in " ".join(told_why.stdout.split())

@@ -227,3 +227,15 @@ def test_hostile_text_in_every_string_of_a_body_leaks_nowhere(text: str) -> None
     assert b"<script" not in page + lines
     assert page.count(b"<!--") == 0
     assert lines.count(b"<!--") == 1
+
+
+def test_a_reason_that_stands_in_the_matrix_is_said_in_words() -> None:
+    left = [cell("a", "not_supported", reason="no_control"), cell("b", "not_supported", reason="sampling")]
+
+    made = view(certificate(body(cell("end", "pass", [exact(), seen()]), *left, overall="inconclusive")))
+
+    facts = next(one.facts for one in made.sections if one.title == "Why cells were left out")
+    assert [fact.name for fact in facts] == ["no_control", "sampling"]
+    assert "declares the capability corrupt" in facts[0].value
+    assert facts[1].value == "The target does not declare the capability sampling, which the cell needs."
+    assert not [one for one in view(certificate(PASSED)).sections if one.title == "Why cells were left out"]
