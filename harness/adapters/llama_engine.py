@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import metadata
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from harness.adapters.host_cpu import cpu_class
 from harness.adapters.llama_blob import NUMBERS, BlobError, Parsed, Shape, parse, shape_of
@@ -20,6 +20,9 @@ from harness.adapters.vocabulary import TOKENIZER
 from harness.engines.interface import Identity, Options
 from harness.errors import RefusedError
 from harness.model.values import Family, Observability, RefusalCode
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _PROBE: Final = tuple(range(8, 8 + 80))
 """Tokens that a sequence is filled with to find how its state is written; longer than the tiny window."""
@@ -191,6 +194,14 @@ class LlamaCppEngine:
     def flipped(self, blob: bytes, part: str, byte: int, mask: int) -> bytes:
         """Return a state with bits of one byte of a part flipped."""
         return flipped(blob, self.parsed(blob), part, byte, mask)
+
+    def forge_image(self, data: Buffer, what: str) -> Buffer:
+        """Refuse: a state of this library has no digests to make right again, and no field of these is in it.
+
+        Raises:
+            RefusedError: ``unsupported``.
+        """
+        raise RefusedError(RefusalCode.UNSUPPORTED, f"an image of {memoryview(data).nbytes} bytes has no {what}")
 
     def close(self) -> None:
         """Free contexts; the model stays for the next engine of this process."""

@@ -9,7 +9,7 @@ from harness.errors import RefusedError
 from harness.model.values import RefusalCode
 from harness.torch_engine import store_header
 from harness.torch_engine.image import inspect
-from harness.torch_engine.image_header import DIGEST_AT, PREFIX, whole_digest
+from harness.torch_engine.image_header import DIGEST_AT, MAGIC, PREFIX, whole_digest
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -28,7 +28,7 @@ def forged(data: Buffer, what: str) -> bytes:
     """Return an image with one field forged.
 
     Raises:
-        RefusedError: There is no such forgery, or nothing to forge.
+        RefusedError: There is no such forgery, nothing to forge, or the image is of a library's own format.
         ImageError: The image is not whole.
         StoreError: The link is none.
     """
@@ -37,6 +37,8 @@ def forged(data: Buffer, what: str) -> bytes:
     if what not in _FORGERIES:
         raise RefusedError(RefusalCode.UNSUPPORTED, f"no forgery {what!r}; known are {', '.join(_FORGERIES)}")
     image = bytearray(memoryview(data))
+    if not image.startswith(MAGIC):
+        raise RefusedError(RefusalCode.UNSUPPORTED, f"an image of another format has no field {what!r} of these")
     info = inspect(image)
     fields = list(PREFIX.unpack_from(image))
     _FORGERIES[what](fields, image, info.header_bytes)

@@ -24,6 +24,7 @@ _WHOLE: Final[Mapping[StepKind, str]] = {
     StepKind.ENCODE: Capability.ARCHIVE,
     StepKind.BRING: Capability.ARCHIVE,
     StepKind.RESTART: OPTIONS,
+    StepKind.ALTER: "forge_image",
 }
 """Steps whose refusal with ``unsupported`` says that this model has no such thing, and how that is called; unless they
 may be refused."""

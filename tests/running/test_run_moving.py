@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.deriving.body import derive_body
 from harness.errors import InvalidScenarioError
-from harness.model.evidence import Crash, Evidence, StepRecord, StoreView, Turn
+from harness.model.evidence import CellEvent, Crash, Evidence, StepRecord, StoreView, Turn
 from tests.fakes.toy_support import COLD, EXACT, FLIPPED, SEEN, WARM, run_toy, toy_host, toy_plan, toy_procedure
 
 GOING_ON: dict[str, object] = {
@@ -21,7 +22,7 @@ GOING_ON: dict[str, object] = {
         {"decode": {"count": 6, "as": "on"}},
     ],
 }
-MOVED: dict[str, object] = {
+MOVED: dict[str, Any] = {
     "id": "moved",
     "role": "candidate",
     "steps": [
@@ -104,6 +105,16 @@ def test_what_an_image_loses_is_seen(tmp_path: Path, fault: str, check: str, res
     found = _results(evidence)[check]
     assert found[0] == result[0]
     assert check == "there" or found[1] == result[1]
+
+
+def test_a_forgery_that_an_engine_does_not_know_makes_a_cell_that_is_not_supported(tmp_path: Path) -> None:
+    forge = {"alter": {"image": "i", "to": "bad", "how": "forge", "what": "flags", "as": "harm"}}
+    forging = {**MOVED, "steps": [*MOVED["steps"][:3], forge, *MOVED["steps"][3:]]}
+
+    evidence = _run(tmp_path, [GOING_ON, forging, WRONG], IMAGE_CHECKS, requires=[*REQUIRES, "corrupt"])
+
+    events = [one for one in evidence.observations if isinstance(one, CellEvent)]
+    assert [(one.event, one.reason) for one in events] == [("begin", ""), ("not_supported", "forge_image")]
 
 
 @pytest.mark.parametrize(
