@@ -25,6 +25,18 @@ EXAMPLE = (
     "         statecert kv --mutants\n"
     "         statecert kv --check runs/x/kv.jsonl"
 )
+_READABLE: Final = {
+    "name": "cell",
+    "outcome": "outcome",
+    "size_ppm": "bytes",
+    "restore_ppm": "restore",
+    "import_ppm": "import",
+    "total_ppm": "total cost",
+    "lossy_host_kib": "host memory",
+    "agreed": "agreed",
+    "why": "why",
+}
+"""Headings of the table for people: each figure beside that of the exact form."""
 _SHOWN: Final = (
     "name", "outcome", "size_ppm", "restore_ppm", "import_ppm", "total_ppm", "lossy_host_kib", "agreed", "why",
 )  # fmt: skip
@@ -66,24 +78,43 @@ def run(args: argparse.Namespace) -> ExitCode:
         )
         return on_bench(args, lambda up: run_kv(up, asked, teller(args, 0, 8)))
 
-    return run_or_check(args, carried, table)
+    return run_or_check(args, carried, lambda body: table(body, exact=args.json))
 
 
-def table(body: Body) -> Table:
-    """One row per cell, lossy beside exact."""
+def table(body: Body, *, exact: bool = True) -> Table:
+    """One row per cell, lossy beside exact.
+
+    Args:
+        body: Of the campaign.
+        exact: Millionths and KiB as they are recorded, for programs; else with units, for people.
+    """
     from harness.reporting.campaign_kv import COLUMNS
     from harness.reporting.tables import Column, Table
 
-    heads = {**COLUMNS, "why": "why"}
+    heads = {**COLUMNS, "why": "why"} if exact else _READABLE
     left = ("name", "outcome", "why")
     columns = [Column(key=name, header=heads[name], justify="left" if name in left else "right") for name in _SHOWN]
     results, entries = body["results"], body["entries"]
     rows = [
-        {**{name: row[name] for name in _SHOWN if name in row}, "why": ", ".join(row["reasons"])}
+        {
+            **{name: row[name] if exact else _readable(name, row[name]) for name in _SHOWN if name in row},
+            "why": ", ".join(row["reasons"]),
+        }
         for row in (results if isinstance(results, list) else [])
     ]
     told = [f"{one['entry']} {one['outcome']}" for one in entries] if isinstance(entries, list) else []
     return Table(title=f"kv: {verdict(body)}; {', '.join(told)}", columns=columns, rows=rows)
+
+
+def _readable(name: str, value: str | int) -> str | int:
+    """A figure with its unit; bytes as a share of the exact ones, times as a multiple."""
+    from harness.reporting.units import percent, ratio, size
+
+    if not isinstance(value, int) or name == "agreed":
+        return value
+    if name == "lossy_host_kib":
+        return size(value << 10)
+    return percent(value) if name == "size_ppm" else ratio(value)
 
 
 def _mutants(args: argparse.Namespace) -> ExitCode:

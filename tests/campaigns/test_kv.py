@@ -19,6 +19,7 @@ from harness.campaigning.kv_child import Measured
 from harness.campaigning.kv_probes import probe_all
 from harness.campaigning.memory import peak_kib, reset_peak
 from harness.certifying.issue import issue
+from harness.commands.kv import table
 from harness.deriving.ids import certificate_id
 from harness.deriving.kv import composed, interval, lcg2_bytes, lower_bound_ppm, overlap, plan_groups
 from harness.deriving.kv_entries import NAMES, TYPES, derive_entries
@@ -261,6 +262,18 @@ def test_a_label_that_the_page_contradicts_is_refused() -> None:
 def test_a_matrix_that_could_say_nothing_is_not_begun(asked: Asked) -> None:
     with pytest.raises(UsageError):
         procedure_of(asked)
+
+
+def test_the_table_for_people_has_units_and_that_for_programs_what_is_recorded() -> None:
+    body = timed("lossy_lcg1", **{"import": 90_000}).body()
+
+    [shown, _], [told, _] = table(body, exact=False).rows, table(body).rows
+
+    assert str(shown["restore_ppm"]).endswith("x")
+    assert str(shown["size_ppm"]).endswith(" %")
+    assert shown["lossy_host_kib"] == "40.0 KiB"
+    assert told["restore_ppm"] == body["results"][0]["restore_ppm"]
+    assert "restore_slower" in str(shown["why"])
 
 
 # -- certificate -------------------------------------------------------------------------------------

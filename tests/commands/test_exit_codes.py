@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.commands.command_support import ROOT, TOY_SCENARIO, certificates_of, evidence_of, statecert, toy_run
+from tests.commands.command_support import FAKES, ROOT, TOY_SCENARIO, certificates_of, evidence_of, statecert, toy_run
 
 TABLE = ROOT / "docs" / "exit-codes.md"
 ELSEWHERE = {
@@ -367,6 +367,7 @@ def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     from harness.cli import main
     from harness.engines import registry
 
+    monkeypatch.syspath_prepend(str(FAKES))
     monkeypatch.setattr(registry, "names", lambda group="": ("stdio", "toy"))  # the others take seconds to be asked
 
     assert main(["doctor", "--json"]) == 0
