@@ -89,8 +89,9 @@ _REASONS: Final[Mapping[str, str]] = {
     "nothing_compared": "There was nothing to compare, and nothing equals nothing.",
     "not_finite": "Logits hold a NaN or an infinity.",
     "control_not_seen": "A planted corruption was not noticed: the comparison is blind here.",
-    "no_control": "No control of the cell can run on this target, so equality would prove nothing: an engine that can "
-    "flip bits of its own state declares the capability corrupt (and store or snapshot, to flip one of those).",
+    "no_control": "No control of the cell can run on this target, so equality would prove nothing. A control that "
+    "flips a bit needs the declared capability corrupt (with store or snapshot, where it flips one of those), and the "
+    "part that it flips.",
     "observation_missing": "Something that should have been observed is not in the evidence.",
     "refused": "The engine refused a step, by name.",
     "reference_refused": "The engine refused a step of the reference, so there is nothing to compare with.",

@@ -413,4 +413,4 @@ def test_a_cell_without_a_control_says_which_capability_would_give_it_one(tmp_pa
 
     assert "no_control: declare corrupt" in run.stdout
     assert told_why.returncode == 0
-    assert "declares the capability corrupt" in " ".join(told_why.stdout.split())
+    assert "needs the declared capability corrupt" in " ".join(told_why.stdout.split())

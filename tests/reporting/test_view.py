@@ -236,6 +236,6 @@ def test_a_reason_that_stands_in_the_matrix_is_said_in_words() -> None:
 
     facts = next(one.facts for one in made.sections if one.title == "Why cells were left out")
     assert [fact.name for fact in facts] == ["no_control", "sampling"]
-    assert "declares the capability corrupt" in facts[0].value
+    assert "needs the declared capability corrupt" in facts[0].value
     assert facts[1].value == "The target does not declare the capability sampling, which the cell needs."
     assert not [one for one in view(certificate(PASSED)).sections if one.title == "Why cells were left out"]
