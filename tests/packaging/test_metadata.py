@@ -22,7 +22,7 @@ from harness.commands.parser import Parser
 from harness.wire import resources
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = {"campaigns", "common", "ledger_common", "parser", "texts"}
+SHARED = {"meant", "campaigns", "common", "ledger_common", "parser", "texts"}
 """Modules beside the commands that are none."""
 
 
