@@ -2,6 +2,8 @@
 
 A bench works on one plan from its first cell to its end record, so an evidence file has one writer and looks as that of
 a run of one job. Plans are filed one by one in their order, whatever ended first.
+
+Plans that are judged by times come first, one by one, while no other bench has begun: their records say one job.
 """
 
 from __future__ import annotations
@@ -117,6 +119,8 @@ class _Shift:
 def run_plans(benches: Sequence[Bench], plans: Sequence[Plan], tell: Tell, file: File) -> bool:
     """Run plans, side by side where there are several benches, and file what was run or begun, in the order of plans.
 
+    With several benches, plans that are judged by times go first, on the first bench, alone.
+
     Ctrl-C breaks off the plans that are under way, in good order, and none is begun any more. While something is filed
     it waits. An error of the harness does the same, and is raised once everything else has been filed.
 
@@ -134,12 +138,20 @@ def run_plans(benches: Sequence[Bench], plans: Sequence[Plan], tell: Tell, file:
     """
     if len(benches) == 1:
         return _in_turn(benches[0], plans, tell, file)
-    return _side_by_side(benches, plans, tell, file)
+    timed, others = [plan for plan in plans if plan.timed], [plan for plan in plans if not plan.timed]
+    if timed:
+        first = benches[0]
+        first = replace(first, environment=first.environment.alone())
+        if _in_turn(first, timed, tell, file, then=bool(others)):
+            return True
+    return bool(others) and _side_by_side(benches, others, tell, file)
 
 
-def _in_turn(bench: Bench, plans: Sequence[Plan], tell: Tell, file: File) -> bool:
+def _in_turn(bench: Bench, plans: Sequence[Plan], tell: Tell, file: File, *, then: bool = False) -> bool:
+    """Run plans one by one; ``then``: the bench has others to run afterwards."""
+    final = None if then else plans[-1]
     for plan in plans:
-        evidence, interrupted = run_one(bench, plan, tell, last=partial(operator.is_, plan, plans[-1]))
+        evidence, interrupted = run_one(bench, plan, tell, last=partial(operator.is_, plan, final))
         if _filed(file, Ran(plan=plan, evidence=evidence, interrupted=interrupted)) or interrupted:
             return True
     return False

@@ -110,6 +110,10 @@ class Workshop:
     """By group and name."""
     runs: int = 0
 
+    def alone(self) -> Workshop:
+        """Return this workshop for work that is judged by times, while no other one is at work."""
+        return replace(self, environment=self.environment.alone(), folder=self.folder / "alone", runs=0)
+
     def target(self, name: str, group: str) -> Target:
         """Return the target of a mutant or of the clean engine."""
         options = {**self.options, "preset": self.preset}

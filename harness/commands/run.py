@@ -3,8 +3,8 @@
 Evidence, certificates, drafts and the engine's own output go to a new folder ``runs/<utc>-<id>/``. With ``--certify``
 the certificates go to ``certificates/`` instead; that needs a clean tree and every cell of the scenarios.
 
-With ``--jobs`` several scenarios run at a time, each in a child of its own. What is written and in which order does not
-depend on it; times do, and the record says how many jobs there were.
+With ``--jobs`` several scenarios run at a time, each in a child of its own; those that are judged by times run first,
+alone. What is written does not depend on it; times do, and the record says how many jobs there were.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="scenarios side by side; times are then not those of a quiet machine (default: %(default)s)",
+        help="scenarios side by side, those judged by times before them, alone; other times are not those of a "
+        "quiet machine (default: %(default)s)",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     add_json(parser)
@@ -126,7 +127,9 @@ def _run_all(
             finished.append(file_evidence(up, ran.plan, ran.evidence, certificates))
 
         with benches(up, min(args.jobs, len(plans))) as several:
-            return finished, run_plans(several, plans, tell, file)
+            interrupted = run_plans(several, plans, tell, file)
+        places = {id(plan): place for place, plan in enumerate(plans)}
+        return sorted(finished, key=lambda one: places[id(one.plan)]), interrupted
 
 
 def cell_table(finished: Sequence[Finished], *, absent: str = "", declared: Collection[str] = ()) -> Table:

@@ -354,3 +354,14 @@ class Plan:
     def partial(self) -> bool:
         """Whether something of the declared product was left out by the caller."""
         return len(self.selected) != len(self.cells)
+
+    @property
+    def timed(self) -> bool:
+        """Whether a selected cell is judged by times, which other work beside it would spoil."""
+        chosen = set(self.selected)
+        return any(
+            check.kind is CheckKind.QUICKER
+            for cell in self.cells
+            if cell.id in chosen and not cell.excluded
+            for check in cell.checks
+        )

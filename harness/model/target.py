@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.model.noun import dataclass, field
+from harness.model.noun import dataclass, field, replace
 from harness.model.values import Capability, Observability, Sha256, TreeState
 
 
@@ -63,7 +63,11 @@ class Environment:
     machine: Sha256
     """Salted hash of the machine's id: tells two machines apart, names neither."""
     facts: Mapping[str, str | int]
-    """os, kernel release, libc, python, packages, cpu name, cores, memory bytes, load before the run."""
+    """os, kernel release, libc, python, packages, cpu name, cores, memory bytes, load before the run, jobs."""
+
+    def alone(self) -> Environment:
+        """Return what it is for a part of the run in which one job works and the others have not begun."""
+        return replace(self, facts={**self.facts, "jobs": 1})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,6 +6,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,8 @@ import pytest
 from harness import jobs
 from harness.jobs import Ran, run_plans
 from harness.model.scenario import Plan
+from harness.model.target import Environment
+from harness.model.values import Sha256
 from harness.pipeline import Bench
 
 
@@ -22,14 +25,27 @@ class _Host:
         """Nothing runs."""
 
 
+@dataclass(frozen=True)
 class _Bench:
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.host = _Host()
+    name: str
+    host: _Host = field(default_factory=_Host)
+    environment: Environment = field(
+        default_factory=lambda: Environment(machine=Sha256("0" * 64), facts={"jobs": 2, "cores": 2})
+    )
+
+
+class _Plan(str):
+    __slots__ = ()
+    timed = False
+
+
+class _Timed(str):
+    __slots__ = ()
+    timed = True
 
 
 def _plans(count: int) -> list[Plan]:
-    return [cast("Plan", f"plan-{number}") for number in range(count)]
+    return [cast("Plan", _Plan(f"plan-{number}")) for number in range(count)]
 
 
 def _benches(count: int) -> list[Bench]:
@@ -85,3 +101,49 @@ def test_a_plan_that_was_taken_and_not_begun_is_not_filed_when_the_harness_fails
         run_plans(_benches(2), _plans(6), _nothing, filed.append)
 
     assert [str(ran.plan) for ran in filed] in ([], ["plan-1"])
+
+
+def test_plans_that_are_judged_by_times_run_alone_and_before_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    running: list[str] = []
+    seen: list[tuple[str, list[str], object, bool]] = []
+
+    def fake(bench: Any, plan: Any, _: object, *, last: Callable[[], bool]) -> tuple[Path, bool]:
+        running.append(plan)
+        time.sleep(0.01)
+        if plan.timed:
+            seen.append((plan, list(running), bench.environment.facts["jobs"], last()))
+        else:
+            assert bench.environment.facts["jobs"] == 2
+            last()
+        running.remove(plan)
+        return Path(plan), False
+
+    monkeypatch.setattr(jobs, "run_one", fake)
+    plans = [
+        *_plans(3),
+        cast("Plan", _Timed("timed-1")),
+        cast("Plan", _Plan("plan-9")),
+        cast("Plan", _Timed("timed-2")),
+    ]
+    filed: list[Ran] = []
+
+    assert not run_plans(_benches(2), plans, _nothing, filed.append)
+
+    assert seen == [("timed-1", ["timed-1"], 1, False), ("timed-2", ["timed-2"], 1, False)]
+    assert [str(ran.plan) for ran in filed] == ["timed-1", "timed-2", "plan-0", "plan-1", "plan-2", "plan-9"]
+
+
+def test_the_last_plan_that_is_judged_by_times_ends_the_child_where_nothing_follows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[bool] = []
+
+    def fake(_: object, plan: Any, __: object, *, last: Callable[[], bool]) -> tuple[Path, bool]:
+        told.append(last())
+        return Path(plan), False
+
+    monkeypatch.setattr(jobs, "run_one", fake)
+
+    run_plans(_benches(2), [cast("Plan", _Timed(name)) for name in ("one", "two")], _nothing, lambda _: None)
+
+    assert told == [False, True]
