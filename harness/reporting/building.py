@@ -16,6 +16,7 @@ from harness.reporting.matrix import CellState, matrix, tallies
 from harness.reporting.problems import headline, problems
 from harness.reporting.reading import UNKNOWN, flat, integer, items, mapping, text, texts
 from harness.reporting.reasons import left_out_sentence
+from harness.reporting.subjects import grid_of
 from harness.reporting.timings import first_token_bars, timing_sheet
 from harness.reporting.units import counted, duration, number, size
 from harness.reporting.view import (
@@ -175,6 +176,7 @@ def overview(archive: Archive) -> Overview:
     sentence = f"{counted(len(rows), 'claim key')} in {counted(len(archive.certificates), 'certificate')}: {words}."
     return Overview(
         sentence=sentence if rows else "There is no certificate.",
+        grid=grid_of(rows),
         rows=rows,
         tallies=sorted(tallies(decisions), key=lambda tally: _badness(tally.state)),
     )

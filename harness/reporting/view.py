@@ -231,10 +231,43 @@ class OverviewRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Square:
+    """What one scenario came to on one subject."""
+
+    state: State
+    claim_key: str
+    id: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GridRow:
+    """One scenario or campaign."""
+
+    name: str
+    """Its id, like ``A01``."""
+    title: str
+    """Id and title; of a campaign its name in words."""
+    squares: Sequence[Square | None]
+    """One per subject; None: no certificate."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grid:
+    """Decisions of the certificates shown: scenarios down, subjects across."""
+
+    subjects: Sequence[str]
+    """Engine and model, and a class of hardware that is not the usual one; those with most certificates first."""
+    rows: Sequence[GridRow]
+    note: str
+    """Which hardware, and what an empty square means."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Overview:
     """One row per claim key, worst first."""
 
     sentence: str
+    grid: Grid
     rows: Sequence[OverviewRow]
     tallies: Sequence[Tally]
     """Decisions over all rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.reporting.subjects import grid_of
 from harness.reporting.view import (
     Badge,
     Bar,
@@ -154,7 +155,9 @@ def sample_overview() -> Overview:
         others="1 superseded",
         headline="warm-c: parts differ",
     )
-    return Overview(sentence="1 claim key; 1 stop.", rows=(row,), tallies=(Tally(state="stop", count=1),))
+    return Overview(
+        sentence="1 claim key; 1 stop.", grid=grid_of((row,)), rows=(row,), tallies=(Tally(state="stop", count=1),)
+    )
 
 
 def sample_page() -> ClaimPage:

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from markdown_it import MarkdownIt
 
 from harness.reporting import escape, html, markdown, terminal
+from harness.reporting.subjects import grid_of
 from tests.reporting.hostile import HOSTILE, poison, texts
 from tests.reporting.samples import sample_overview, sample_page, sample_view
 
@@ -115,10 +116,9 @@ def test_markdown_keeps_its_structure(text: str) -> None:
 
 def test_only_a_claim_key_becomes_a_link() -> None:
     row = sample_overview().rows[0]
-    for key, linked in ((row.claim_key, 1), ("//example.org/x/y", 0), ("javascript:alert(1)", 0), ("A01/../..", 0)):
-        page = markdown.render_overview(
-            dataclasses.replace(sample_overview(), rows=[dataclasses.replace(row, claim_key=key)])
-        )
+    for key, linked in ((row.claim_key, 2), ("//example.org/x/y", 0), ("javascript:alert(1)", 0), ("A01/../..", 0)):
+        rows = [dataclasses.replace(row, claim_key=key)]
+        page = markdown.render_overview(dataclasses.replace(sample_overview(), rows=rows, grid=grid_of(rows)))
 
         assert token_types(page.decode()).count("link_open") == linked
 
