@@ -121,11 +121,12 @@ def _mutants(args: argparse.Namespace) -> ExitCode:
     from harness.campaigning.kv import PAGE_MUTANTS, caught
     from harness.engines import registry
     from harness.reporting.tables import Column, Table
+    from harness.reporting.units import counted
 
     rows = [dict(caught(name, args.device or "cpu")) for name in registry.names(PAGE_MUTANTS)]
     columns = [Column(key=name, header=name) for name in ("mutant", "entry", "probe", "stopped", "failed")]
     show(Table(title="pages with one planted fault", columns=columns, rows=rows), as_json=args.json)
     good = all(row["stopped"] == "yes" for row in rows)
     if not args.json:
-        sys.stdout.write(f"{len(rows)} mutants, {sum(row['stopped'] == 'yes' for row in rows)} stopped\n")
+        sys.stdout.write(f"{counted(len(rows), 'mutant')}, {sum(row['stopped'] == 'yes' for row in rows)} stopped\n")
     return ExitCode.GOOD if good and rows else ExitCode.FINDINGS

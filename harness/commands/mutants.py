@@ -105,12 +105,14 @@ def kind_table(names: Sequence[str], scenarios: Mapping[str, Scenario], *, whole
     """
     from harness.reporting.fault_kinds import KINDS
     from harness.reporting.tables import Column, Table
+    from harness.reporting.units import counted
 
     kinds = sorted({name.partition(".")[0] for name in names} | (set(KINDS) if whole else set()))
     rows = [_kind_row(kind, [name for name in names if name.partition(".")[0] == kind], scenarios) for kind in kinds]
-    rows.append({**_kind_row("all", names, scenarios), "fault": f"{sum(bool(row['mutants']) for row in rows)} kinds"})
+    found = counted(sum(bool(row["mutants"]) for row in rows), "kind")
+    rows.append({**_kind_row("all", names, scenarios), "fault": found})
     columns = [Column(key=key, header=key) for key in ("kind", "mutants", "scenarios", "fault")]
-    return Table(title=f"{len(names)} mutants", columns=columns, rows=rows)
+    return Table(title=counted(len(names), "mutant"), columns=columns, rows=rows)
 
 
 def _kind_row(kind: str, names: Sequence[str], scenarios: Mapping[str, Scenario]) -> dict[str, str | int]:
@@ -141,26 +143,30 @@ def _each(
 
 def summary(count: int, lost: int) -> str:
     """The last line."""
-    return f"{count} mutants, {count - lost} stopped, {lost} not stopped"
+    from harness.reporting.units import counted
+
+    return f"{counted(count, 'mutant')}, {count - lost} stopped, {lost} not stopped"
 
 
 def table(tried: Sequence[Tried]) -> Table:
     """One row per mutant: its fault, what had to stop it, what that found."""
     from harness.reporting.tables import Column, Table
+    from harness.reporting.units import counted
 
     keys = ("mutant", "fault", "cell", "check", "found", "stopped", "why_not")
     columns = [Column(key=key, header=key) for key in keys]
-    return Table(title=f"{len(tried)} mutants", columns=columns, rows=[_row(one) for one in tried])
+    return Table(title=counted(len(tried), "mutant"), columns=columns, rows=[_row(one) for one in tried])
 
 
 def short_table(tried: Sequence[Tried]) -> Table:
     """The same in as few columns as a terminal has room for."""
     from harness.reporting.tables import Column, Table
+    from harness.reporting.units import counted
 
     headers = {"mutant": "mutant", "must_fail": "must fail", "found": "found", "stopped": "stopped", "fault": "fault"}
     columns = [Column(key=key, header=header) for key, header in headers.items()]
     rows = [_short_row(one) for one in tried]
-    return Table(title=f"{len(tried)} mutants", columns=columns, rows=rows)
+    return Table(title=counted(len(tried), "mutant"), columns=columns, rows=rows)
 
 
 def _short_row(one: Tried) -> dict[str, str | int]:
@@ -210,14 +216,17 @@ def _crossed(
 
 
 def _claimed(found: Sequence[Cross], args: argparse.Namespace) -> ExitCode:
+    from harness.reporting.units import counted
+
     show(pairs_table(found), as_json=args.json)
     lost = sum(one.word != "stopped" for one in found)
     if not args.json:
-        sys.stdout.write(f"{len(found)} claims, {len(found) - lost} hold, {lost} do not hold\n")
+        sys.stdout.write(f"{counted(len(found), 'claim')}, {len(found) - lost} hold, {lost} do not hold\n")
     return ExitCode.FINDINGS if lost else ExitCode.GOOD
 
 
 def _matrix(found: Sequence[Cross], args: argparse.Namespace) -> ExitCode:
+
     show(pairs_table(found) if args.json else matrix_table(found), as_json=args.json)
     stopped = {one.mutant for one in found if one.word == "stopped"}
     names = list(dict.fromkeys(one.mutant for one in found))
@@ -231,12 +240,13 @@ def _matrix(found: Sequence[Cross], args: argparse.Namespace) -> ExitCode:
 def pairs_table(found: Sequence[Cross]) -> Table:
     """One row per mutant and scenario."""
     from harness.reporting.tables import Column, Table
+    from harness.reporting.units import counted
 
     columns = [Column(key=key, header=key) for key in ("mutant", "scenario", "word", "by")]
     rows: list[dict[str, str | int]] = [
         {"mutant": one.mutant, "scenario": one.scenario, "word": one.word, "by": one.by} for one in found
     ]
-    return Table(title=f"{len(rows)} pairs", columns=columns, rows=rows)
+    return Table(title=counted(len(rows), "pair"), columns=columns, rows=rows)
 
 
 _LETTERS = {"stopped": "x", "survived": ".", "refused": "r", "crash": "c", "error": "e"}

@@ -98,6 +98,7 @@ def test_the_process_id_of_a_forked_child_is_its_own_until_its_end_was_seen(tmp_
     _until(lambda: _state(child.pid) == "Z")
 
     assert _state(child.pid) == "Z"
+    _until(lambda: not child.alive)  # the template tells it a moment after the kernel
     assert not child.alive
     _until(lambda: _state(child.pid) == "")
     assert _state(child.pid) == ""

@@ -68,7 +68,7 @@ def test_a_matrix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         == ExitCode.GOOD
     )
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-2:] == ["stopped by no scenario here: none", "1 mutants, 1 stopped, 0 not stopped"]
+    assert lines[-2:] == ["stopped by no scenario here: none", "1 mutant, 1 stopped, 0 not stopped"]
     assert any(line.split() == ["K04.miss-reason-blank", "x", "."] for line in lines)
 
 
