@@ -324,7 +324,7 @@ class CancelFilesRest(Mutant):
     """What a cancelled turn was doing is published too, under the cut that it had just passed."""
 
     mutant_id = "K02.cancel-files-rest"
-    stopped_by = Stop(scenario="D03", cell={"at": "on"}, check="cancel-held", reason="other_count")
+    stopped_by = Stop(scenario="D03", cell={"at": "on", "route": "ar"}, check="cancel-held", reason="other_count")
     session = _CancelFilesRest
 
 
@@ -345,5 +345,5 @@ class StopFilesToken(Mutant):
     """The state after the first decoded token is filed under the prompt's own length, where that is a cut."""
 
     mutant_id = "K02.state-past-key"
-    stopped_by = Stop(scenario="D03", cell={"at": "on"}, check="stop-held", reason="other_count")
+    stopped_by = Stop(scenario="D03", cell={"at": "on", "route": "ar"}, check="stop-held", reason="other_count")
     session = _StopFilesToken

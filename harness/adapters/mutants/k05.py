@@ -15,6 +15,7 @@ from harness.adapters.mutants.tools import Continues, ResetKeeps, recurrent_stat
 from harness.adapters.torch_session import TorchAdapterSession
 from harness.engines.interface import Begun
 from harness.errors import RefusedError
+from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Entry, Turn
 from harness.torch_engine.continuing import Continuation
@@ -461,6 +462,37 @@ class DraftVoidedOnRefusal(Mutant):
     session = _RefusedVoids
 
 
+class _ResetOfCancelled(SessionBuffers):
+    keep = False
+
+    def reset(self) -> None:
+        parts = [part for part in self.layout("session").fixed if part.family in ("recurrent", "conv") and self.keep]
+        before = [(part.tensor, part.tensor.clone()) for part in parts]
+        super().reset()
+        for live, was in before:
+            live.copy_(was)
+        self.keep = False
+
+
+class _CancelHidesReset(TorchSession):
+    def cancel(self) -> int:
+        published = super().cancel()
+        if isinstance(self.buffers, _ResetOfCancelled):
+            self.buffers.keep = True
+        return published
+
+
+class CancelHidesReset(Mutant):
+    """A cancelled session counts as empty already: the next conversation's reset leaves its fixed parts as they are."""
+
+    mutant_id = "K05.cancel-hides-reset"
+    stopped_by = Stop(
+        scenario="D03", cell={"at": "on", "route": "ar"}, check="cancel-unnoticed", part="recurrent", phase="prefilled"
+    )
+    buffers = _ResetOfCancelled
+    session = _CancelHidesReset
+
+
 class _SamplesThenRefuses(TorchSession):
     def decode(self, count: int, sampler: Sampler | None = None) -> list[int]:
         room = self.buffers.capacity - self.position - self.owed
@@ -473,7 +505,9 @@ class RefusedDecodeSamples(Mutant):
     """A decode for which there is no room is refused after its first token has been sampled and forwarded."""
 
     mutant_id = "K05.refused-decode-samples"
-    stopped_by = Stop(scenario="D03", cell={"at": "after"}, check="error-goes-on", part="meta", phase="seen")
+    stopped_by = Stop(
+        scenario="D03", cell={"at": "after", "route": "ar"}, check="error-goes-on", part="meta", phase="seen"
+    )
     session = _SamplesThenRefuses
 
 

@@ -9,7 +9,9 @@ from torch import Tensor
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import ResetKeeps, RestoresWithout, ReturnsWithout
+from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.engine import TorchEngine
+from harness.torch_engine.errors import CapacityError
 from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.sampling import Sampler
 from harness.torch_engine.session import TorchSession
@@ -330,3 +332,80 @@ class CarryOfCutBefore(Mutant):
         scenario="A22", cell={"route": "mtp"}, check="user-turn-exact", part="draft.carry", phase="restored"
     )
     snapshotter = _CarryOfCutBefore
+
+
+class _CancelKeepsDrafter(ResetKeeps):
+    kept = "draft.policy"
+    cancelled = False
+
+    def reset(self) -> None:
+        if self.cancelled:
+            super().reset()
+        else:
+            SessionBuffers.reset(self)
+        self.cancelled = False
+
+
+class _TellsOfCancel(TorchSession):
+    def cancel(self) -> int:
+        published = super().cancel()
+        if isinstance(self.buffers, _CancelKeepsDrafter):
+            self.buffers.cancelled = True
+        return published
+
+
+class CancelKeepsDrafter(Mutant):
+    """The conversation after a cancelled one drafts as deep as that had come to."""
+
+    mutant_id = "K11.cancel-keeps-drafter"
+    stopped_by = Stop(
+        scenario="D03", cell={"at": "on", "route": "mtp"}, check="cancel-unnoticed", part="meta", phase="prefilled"
+    )
+    buffers = _CancelKeepsDrafter
+    session = _TellsOfCancel
+
+
+class _RunsAhead(Speculator):
+    ahead: tuple[int, ...] = ()
+
+    def forwarded(self, *, last: bool) -> None:
+        self.ahead = ()
+        super().forwarded(last=last)
+
+    def decode(self, count: int, sampler: Sampler) -> list[int]:
+        told = list(self.ahead[:count])
+        self.ahead = self.ahead[count:]
+        told += super().decode(count - len(told), sampler)
+        if not self.ahead and self.state.drafts():
+            self.ahead = tuple(super().decode(1, sampler))
+        return told
+
+
+class RunsAhead(Mutant):
+    """While a draft is left the next token is made before it is asked for: at a stop the target is past the text."""
+
+    mutant_id = "K11.runs-ahead"
+    stopped_by = Stop(
+        scenario="D03", cell={"at": "on", "route": "mtp"}, check="stop-as-plain", part="meta", phase="end"
+    )
+    speculator = _RunsAhead
+
+
+class _RefusedDecodeVoids(TorchSession):
+    def decode(self, count: int, sampler: Sampler | None = None) -> list[int]:
+        try:
+            return super().decode(count, sampler)
+        except CapacityError:
+            if self.buffers.draft is not None:
+                self.buffers.draft.set_drafts(())
+            raise
+
+
+class RefusedDecodeVoidsDrafts(Mutant):
+    """A decode for which there is no room is refused, and the drafts that were left from the one before are dropped."""
+
+    mutant_id = "K11.refused-decode-voids-drafts"
+    stopped_by = Stop(
+        scenario="D03", cell={"at": "on", "route": "mtp"}, check="error-goes-on", part="meta", phase="seen"
+    )
+    session = _RefusedDecodeVoids
