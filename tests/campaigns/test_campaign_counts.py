@@ -31,6 +31,7 @@ from tests.fakes.campaign import Flown, digest
 from tests.fakes.soaked import killed, soaked
 from tests.gating.count_fixtures import blind, changed_again, grown, lost, torn, unseen
 
+pytestmark = pytest.mark.usefixtures("forked")
 ELSEWHERE = digest("elsewhere")
 
 

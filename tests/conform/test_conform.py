@@ -18,6 +18,8 @@ from harness.errors import ExitCode, NothingToDoError, UsageError
 from harness.model.target import Target
 from harness.model.values import Outcome
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 UNDECLARED = {"archive"}
 """What the small engines of these tests do not declare; mutants of the torch engine fail it."""
 WITHOUT_ROWS = ("recurrent",)

@@ -21,6 +21,8 @@ from harness.errors import ExitCode, InvalidDocumentError
 from harness.model.campaign import CampaignRecords
 from harness.wire.campaign_doc import read_campaign, read_summary
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 ADAPTERS = Path(__file__).parents[1] / "conform" / "adapters"
 FLIPS = 24
 

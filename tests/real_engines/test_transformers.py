@@ -13,7 +13,7 @@ from harness.model.values import RefusalCode
 from tests.real_engines.support import MORE, cell_outcome, differing, extended, forwarded, opened, state
 
 pytest.importorskip("transformers")
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("forked")]
 
 MODELS = ("llama", "qwen3", "qwen3_next", "qwen3_5", "lfm2", "mamba2", "gemma3")
 

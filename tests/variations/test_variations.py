@@ -13,6 +13,8 @@ from harness.engines.spool import SpoolBudget
 from harness.model.evidence import PartTable, Point, Turn
 from tests.variations.running import Runs, Seen, insist, scenario_plan, small_plan, torch_runs
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 A = [{"seed": 10, "length": {"chunks": 2, "tokens": 300}}]
 B = [{"seed": 11, "length": {"chunks": 2, "tokens": 700}}]
 FIRST = {"run": {"prompt": "A", "cache": True, "decode": 8, "as": "first"}}

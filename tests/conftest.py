@@ -1,0 +1,16 @@
+"""What files of tests may ask for, wherever they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fakes.forked import forked_children
+
+
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Children of this file's engines are forked of one that has imported torch; see `tests.fakes.forked`."""
+    with forked_children(tmp_path_factory.mktemp("forked")):
+        yield

@@ -1,0 +1,69 @@
+"""Children of engines for tests that ask nothing about how a child comes to be: forked of one process that has imported.
+
+A started child spends two seconds of a processor on importing torch, and a test of a whole command starts several. Here
+the first child of a file starts a template (`harness.engines.forking`), and all children of that file are forked of it;
+so they are processes of their own with memory of their own, as they are in ``statecert mutants``. Where the environment,
+the import path or the folder is no longer the one that the template was started with, a child is started as usual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness.engines import host, registry
+from harness.engines.forking import Template, can_fork
+from harness.engines.process import Process, process_environment, started
+
+_OF_EACH_TEST = "PYTEST_CURRENT_TEST"
+
+
+class Forking:
+    """Starts children like `harness.engines.process.started`, of a template where that is the same.
+
+    Args:
+        folder: takes the template's log.
+        adapter: entry point that the template imports; children may load others.
+    """
+
+    def __init__(self, folder: Path, adapter: str) -> None:
+        self._folder, self._adapter = folder, adapter
+        self._template: Template | None = None
+        self._inherited: object = None
+
+    def started(self, log: Path, to_child: int, from_child: int, *, beside: int = 1) -> Process:
+        """See `harness.engines.process.started`."""
+        if self._template is None:
+            self._inherited = _inherited(beside)
+            self._template = Template(self._adapter, registry.ENGINES, self._folder / "template.log", beside=beside)
+        if self._inherited != _inherited(beside):
+            return started(log, to_child, from_child, beside=beside)
+        return self._template.spawn(log, to_child, from_child)
+
+    def close(self) -> None:
+        """End the template."""
+        if self._template is not None:
+            self._template.close()
+
+
+def _inherited(beside: int) -> object:
+    found = process_environment(beside)
+    return {name: value for name, value in found.items() if name != _OF_EACH_TEST}, Path.cwd()
+
+
+@contextmanager
+def forked_children(folder: Path, adapter: str = "torch") -> Iterator[None]:
+    """Fork the children of every host of this process, where this machine can."""
+    if not can_fork("cpu"):
+        yield
+        return
+    forking = Forking(folder, adapter)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host, "started", forking.started)
+        try:
+            yield
+        finally:
+            forking.close()
