@@ -20,7 +20,7 @@ from harness.commands.common import LAB, add_json, show
 from harness.errors import EngineError, ExitCode, RefusedError, StatecertError, UsageError
 from harness.model.target import Target
 
-EXAMPLE = "example: statecert doctor --context 131072 --memory 8000000000"
+EXAMPLE = "example: statecert doctor --engine torch --context 131072 --memory 8000000000"
 
 CONTEXT = 65_536
 """Tokens of the sessions that memory is planned for, unless somebody says otherwise."""
@@ -28,7 +28,14 @@ PACKAGES = ("torch", "numpy", "orjson", "jsonschema", "jsonschema-rs", "pyyaml",
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """``--write``, what memory is planned for, and ``--json``."""
+    """Which engines are asked, ``--write``, what memory is planned for, and ``--json``."""
+    parser.add_argument(
+        "--engine",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="ask this engine alone; may be repeated (default: all that are installed, which takes longer)",
+    )
     parser.add_argument(
         "--write",
         type=Path,
@@ -61,7 +68,8 @@ def run(args: argparse.Namespace) -> ExitCode:
             f"found {args.memory} bytes and {args.context} tokens; allowed are bytes from 0, tokens from 1 on"
         )
     found: list[tuple[Target, str]] = []
-    rows: list[Mapping[str, str | int]] = [*_base(), *_engines(found, args.memory, args.context)]
+    names = _chosen(args.engine)
+    rows: list[Mapping[str, str | int]] = [*_base(), *_engines(names, found, args.memory, args.context)]
     if args.write is not None:
         rows.append(_written(args.write, found))
     columns = [Column(key=key, header=key) for key in ("what", "state", "detail")]
@@ -97,10 +105,24 @@ def _written(path: Path, found: Sequence[tuple[Target, str]]) -> dict[str, str]:
     return _row("lab", "pass", f"{len(found)} targets in {path}")
 
 
-def _engines(found: list[tuple[Target, str]], memory: int, context: int) -> Iterator[Mapping[str, str | int]]:
+def _chosen(wanted: Sequence[str]) -> Sequence[str]:
+    """Return the engines to ask: those that are wanted, or all.
+
+    Raises:
+        UsageError: One of them is not installed.
+    """
     from harness.engines import registry
 
     names = registry.names()
+    for one in wanted:
+        if one not in names:
+            raise UsageError(f"no engine {one!r}; installed are: {', '.join(names) or 'none'}")
+    return tuple(dict.fromkeys(wanted)) or names
+
+
+def _engines(
+    names: Sequence[str], found: list[tuple[Target, str]], memory: int, context: int
+) -> Iterator[Mapping[str, str | int]]:
     yield _row("engines", "pass" if names else "error", ", ".join(names) or "no entry point in harness.engines")
     for name in names:
         yield from _devices(name, found, memory, context)

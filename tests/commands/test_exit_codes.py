@@ -365,28 +365,31 @@ def test_explain_of_two_files(tmp_path: Path) -> None:
 @ends("doctor", "a device and")
 def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from harness.cli import main
-    from harness.engines import registry
 
     monkeypatch.syspath_prepend(str(FAKES))
-    monkeypatch.setattr(registry, "names", lambda group="": ("stdio", "toy"))  # the others take seconds to be asked
 
-    assert main(["doctor", "--json"]) == 0
+    assert main(["doctor", "--json", "--engine", "stdio", "--engine", "toy"]) == 0
     rows = {row["what"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
     assert rows["device toy:cpu"]["state"] == "pass"
     assert rows["engine stdio"]["state"] == "not_run", "it wants a command; nothing is broken"
     assert "--command" in rows["engine stdio"]["detail"]
+    assert rows["engines"]["detail"] == "stdio, toy"
 
 
-def test_doctor_plans_memory_where_an_engine_says_how(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@ends("doctor", "--engine")
+def test_doctor_of_an_engine_that_is_not_installed(capsys: pytest.CaptureFixture[str]) -> None:
     from harness.cli import main
-    from harness.engines import registry
 
-    monkeypatch.setattr(registry, "names", lambda group="": ("torch",))  # the others plan nothing
+    assert main(["doctor", "--engine", "torch", "--engine", "torhc"]) == 4
+    assert "no engine 'torhc'; installed are: " in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("forked")
+def test_doctor_plans_memory_where_an_engine_says_how(capsys: pytest.CaptureFixture[str]) -> None:
+    from harness.cli import main
 
     def plan(memory: int) -> dict[str, dict[str, object]]:
-        assert main(["doctor", "--json", "--memory", str(memory), "--context", "8192"]) == 0
+        assert main(["doctor", "--json", "--engine", "torch", "--memory", str(memory), "--context", "8192"]) == 0
         rows = {row["what"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
         return {name.partition(": ")[2]: row for name, row in rows.items() if name.startswith("plan torch-tiny: ")}
 
