@@ -40,7 +40,7 @@ certify: venv ## run the default suite on the best device here, write certificat
 	@$(BIN)/statecert run --suite $(SUITE) --jobs $(JOBS) --gate
 
 test: venv ## unit tests and the default scenarios (T=path narrows)
-	@$(SHARED) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(T)
+	@$(SHARED) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(T)
 
 format: venv ## format the code
 	@$(BIN)/ruff format .

@@ -1,7 +1,37 @@
-"""Patience of the tests; the plugin comes by its entry point (``pytest11``), and a plugin loaded twice is an error."""
+"""Patience and order of the tests; the plugin comes by its entry point: a plugin loaded twice is an error."""
 
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 # how long a made-up input takes says how busy the machine is, not whether a property holds
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+ROOT = Path(__file__).parent
+LONG = (
+    "tests/howto/test_pages.py",
+    "tests/server/test_real_server.py",
+    "tests/fuzz/test_fuzz.py",
+    "tests/variations/test_variations.py",
+    "tests/campaigns/test_kv.py",
+    "tests/conform/test_conform.py",
+    "tests/plugin/test_pytest_plugin.py",
+    "tests/campaigns/test_campaign_counts.py",
+    "tests/real_engines/test_mlx.py",
+    "tests/real_engines/test_transformers.py",
+    "tests/commands/test_bad_input.py",
+    "tests/commands/test_exit_codes.py",
+    "tests/mutants/test_mutants_command.py",
+    "tests/selftest/test_selftest.py",
+    "tests/codec/test_paths.py",
+)
+"""Files that take longest. With ``--dist loadfile --no-loadscope-reorder`` files are begun in the order of their items:
+a long one that is begun last leaves the other processor idle until it ends."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the long files first; everything else stays in its order."""
+    rank = {ROOT / name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(item.path, len(LONG)))
