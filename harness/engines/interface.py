@@ -39,7 +39,8 @@ class StatePart:
     """One part of a session's state, valid bytes only."""
 
     name: str
-    """Unique in the session and stable across runs, like ``layer3.k``. Part 0 is ``meta``."""
+    """Unique in the session and stable across runs, like ``layer3.k``. Part 0 is ``meta``; ``logits`` is for the family
+    ``logits`` only, ``tokens`` and ``position`` for none."""
     family: str
     """A value of :class:`harness.model.values.Family`."""
     layer: int

@@ -34,6 +34,8 @@ TOLD_FROM: Final = 64
 _STREAMS: Final = ("fixed", "rows")
 _FAMILIES: Final = frozenset(Family)
 _LOGITS: Final = "f32"
+_TAKEN: Final[Mapping[str, Family | None]] = {"logits": Family.LOGITS, "tokens": None, "position": None}
+"""Names that a comparison has for things beside the parts, and the one family that may use each; None: none may."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +66,11 @@ def _view(part: StatePart) -> memoryview:
         raise ProtocolError(f"{part.name}: found a buffer with gaps; expected C order without gaps")
     if part.family not in _FAMILIES or part.stream not in _STREAMS:
         raise ProtocolError(f"{part.name}: found family {part.family!r} and stream {part.stream!r}")
+    if part.name in _TAKEN and part.family != _TAKEN[part.name]:
+        raise ProtocolError(
+            f"{part.name}: found a part of family {part.family!r} with this name; it is what comparisons call the "
+            f"{part.name} that are looked at beside the parts"
+        )
     width = _WIDTHS.get(part.element_type)
     if width is not None and math.prod(part.shape) * width != view.nbytes:
         raise ProtocolError(

@@ -27,11 +27,20 @@ def test_sound_parts_become_flat_views() -> None:
         (replace(ROWS, family="cache"), "family 'cache'"),
         (replace(ROWS, stream="ring"), "stream 'ring'"),
         (replace(ROWS, data=memoryview(bytes(48))[::2]), "gaps"),
+        (replace(ROWS, name="logits"), "logits: found a part of family 'kv' with this name"),
+        (replace(ROWS, name="tokens"), "tokens: found a part of family 'kv' with this name"),
+        (replace(ROWS, name="position"), "position: found a part of family 'kv' with this name"),
     ],
 )
 def test_a_part_that_breaks_the_seam_is_refused_by_name(part: StatePart, words: str) -> None:
     with pytest.raises(ProtocolError, match=words):
         part_views([META, part])
+
+
+def test_pending_logits_may_be_a_part_under_their_own_name() -> None:
+    logits = replace(ROWS, name="logits", family="logits")
+
+    assert [view.nbytes for view in part_views([META, logits])] == [4, 24]
 
 
 def test_the_metadata_must_come_first() -> None:
