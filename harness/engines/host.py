@@ -25,20 +25,15 @@ from harness.engines.client import Look, RemoteEngine, RemoteSession, number
 from harness.engines.interface import Options
 from harness.engines.process import ChildProcess, Limits, Spawn, started
 from harness.engines.spool import SpoolBudget
+from harness.engines.told import BEST, Subject, absent_facts, facts_of, identity_of, ignored, patterns, plain
 from harness.errors import EngineError, ProtocolError, UsageError
 from harness.model.evidence import PartRow, Trust
-from harness.model.target import PathSet, Target, TargetFacts
-from harness.model.values import Capability, Family, Observability, Sha256
+from harness.model.target import Target, TargetFacts
+from harness.model.values import Capability, Family, Observability
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-BEST: Final = "best"
-"""Device name that stands for the first one that is there."""
-UNKNOWN: Final = "unknown"
-_NO_DIGEST: Final = Sha256("0" * 64)
-IGNORED: Final = "option_ignored"
-"""First word of the error where an engine has another option than it was opened with."""
 UNTOLD: Final = "family_untold"
 """First word of the error where a look has a part of a family that the target says it has not."""
 CHANGED: Final = "subject_changed"
@@ -77,16 +72,6 @@ class HostOptions:
     """Children that work at a time on this machine, as far as is known here."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Subject:
-    """What a child says of the engine with the target's own options; every child of a target must say the same."""
-
-    identity: Mapping[str, object]
-    path_sets: Sequence[Sequence[object]]
-    capabilities: frozenset[Capability]
-    device: str
-
-
 class EngineHost:
     """Starts, asks and replaces the child process of one target.
 
@@ -114,7 +99,7 @@ class EngineHost:
         self._grade = Observability.TOKENS
         self._declared: Mapping[str, Sequence[str]] = {}
         self._lost: EngineError | None = None
-        self._first: _Subject | None = None
+        self._first: Subject | None = None
         self._models: dict[frozenset[tuple[str, str]], str] = {}
         self._rivals: list[EngineHost] = []
         self._files: dict[str, object] = {}
@@ -144,7 +129,7 @@ class EngineHost:
         """Targets that the adapter says a lab may name: name, options, note."""
         found = self._load.get("targets")
         rows = found if isinstance(found, list) else []
-        return [(str(name), _plain(options), str(note)) for name, options, note in rows]
+        return [(str(name), plain(options), str(note)) for name, options, note in rows]
 
     @property
     def told(self) -> Mapping[str, str | int | bool]:
@@ -206,12 +191,12 @@ class EngineHost:
         registry.find(self.target.adapter, self.target.group)
         self.ensure()
         if self._absent:
-            return self._remember(self._absent_facts())
+            return self._remember(absent_facts(self.target, self.capabilities, self._absent))
         engine, identity = self._opened({})
-        self._declared = _patterns(identity["path_sets"])
+        self._declared = patterns(identity["path_sets"])
         self._first = self._subject(identity)
         engine.close()
-        return self._remember(self._facts(identity, self._first.path_sets))
+        return self._remember(facts_of(identity, self._first.path_sets, self.capabilities))
 
     def ensure(self) -> None:
         """Start a child if none is alive.
@@ -429,15 +414,15 @@ class EngineHost:
         """Open an engine and hold what it says of itself to what it was given."""
         asked = self.engine_options(options)
         answer = self._ask("open_engine", {"options": asked})
-        engine, identity = RemoteEngine(self._ask, number(answer, "engine")), _identity(answer)
+        engine, identity = RemoteEngine(self._ask, number(answer, "engine")), identity_of(answer)
         files = answer.body.get("files")
         self._files.update(files if isinstance(files, dict) else {})
-        fault = _ignored(asked, _plain(identity["facts"])) or self._changed(asked, identity)
+        fault = ignored(asked, plain(identity["facts"])) or self._changed(asked, identity)
         if fault:
             with suppress(EngineError):
                 engine.close()
             raise EngineError(fault)
-        self._build = str(_plain(identity["facts"]).get(BUILD_FACT, ""))
+        self._build = str(plain(identity["facts"]).get(BUILD_FACT, ""))
         return engine, identity
 
     def _changed(self, asked: Options, identity: Mapping[str, object]) -> str:
@@ -453,9 +438,9 @@ class EngineHost:
             return f"{CHANGED}: another model than an engine with the same options had"
         return ""
 
-    def _subject(self, identity: Mapping[str, object]) -> _Subject:
+    def _subject(self, identity: Mapping[str, object]) -> Subject:
         told = self._ask("subject", {"path_sets": identity["path_sets"]}).body.get("path_sets")
-        return _Subject(
+        return Subject(
             identity={name: fact for name, fact in identity.items() if name != "device"},
             path_sets=told if isinstance(told, list) else [],
             capabilities=self.capabilities,
@@ -519,66 +504,3 @@ class EngineHost:
     def _remember(self, facts: TargetFacts) -> TargetFacts:
         self._grade, self._told = facts.observability, facts.identity
         return facts
-
-    def _facts(self, identity: Mapping[str, object], told: Sequence[Sequence[object]]) -> TargetFacts:
-        path_sets = [
-            PathSet(name=str(name), digest=Sha256(str(digest)), files=int(str(files))) for name, digest, files in told
-        ]
-        return TargetFacts(
-            engine=str(identity["engine"]),
-            engine_version=str(identity["version"]),
-            model=str(identity["model"]),
-            model_digest=Sha256(str(identity["model_digest"])),
-            hw_class=str(identity["hw_class"]),
-            observability=Observability(str(identity["observability"])),
-            capabilities=sorted(self.capabilities),
-            identity=_plain(identity["facts"]),
-            device=_plain(identity["device"]),
-            path_sets=path_sets,
-        )
-
-    def _absent_facts(self) -> TargetFacts:
-        asked = "device" if self.target.device == BEST else self.target.device
-        return TargetFacts(
-            engine=self.target.adapter,
-            engine_version=UNKNOWN,
-            model=str(self.target.options.get("preset", UNKNOWN)),
-            model_digest=_NO_DIGEST,
-            hw_class=f"{asked.replace(':', '-')}-absent",
-            observability=Observability.PARTS if Capability.PARTS in self.capabilities else Observability.TOKENS,
-            capabilities=sorted(self.capabilities),
-            identity={},
-            device={"absent": self._absent},
-            path_sets=[],
-        )
-
-
-def _identity(answer: Message) -> Mapping[str, object]:
-    identity = answer.body.get("identity")
-    names = ("engine", "version", "model", "model_digest", "hw_class", "observability", "facts", "device", "path_sets")
-    if not isinstance(identity, dict) or any(name not in identity for name in names):
-        raise ProtocolError(f"found the identity {identity!r}; expected {', '.join(names)}")
-    if identity["observability"] not in frozenset(Observability):
-        raise ProtocolError(f"found the observability {identity['observability']!r}")
-    return identity
-
-
-def _ignored(asked: Options, facts: Mapping[str, str | int | bool]) -> str:
-    """Say which option an engine was given and has not; empty: none that it tells of."""
-    for name, value in asked.items():
-        fact = facts.get(name, value)
-        if fact != value and str(fact) != str(value):
-            return f"{IGNORED}: {name} is {fact!r} after {value!r} was asked for"
-    return ""
-
-
-def _plain(facts: object) -> Mapping[str, str | int | bool]:
-    if not isinstance(facts, dict) or not all(isinstance(fact, str | int) for fact in facts.values()):
-        raise ProtocolError("found facts that are not text, integers, true or false")
-    return {str(name): fact for name, fact in sorted(facts.items())}
-
-
-def _patterns(declared: object) -> Mapping[str, Sequence[str]]:
-    if not isinstance(declared, dict) or not all(isinstance(patterns, list) for patterns in declared.values()):
-        raise ProtocolError("found path sets that are not lists of patterns by name")
-    return {str(name): [str(pattern) for pattern in patterns] for name, patterns in declared.items()}
