@@ -18,7 +18,7 @@ from harness.wire import files
 
 EXAMPLE = (
     "example: statecert report\n"
-    "         statecert report certificates --certificate 3f9a\n"
+    "         statecert report certificates --certificate A01/torch-tiny\n"
     "         statecert report certificates --format html --out build/site"
 )
 
@@ -34,7 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--check", action="store_true", help="compare Markdown pages with those on disk; 1 if they differ"
     )
     parser.add_argument(
-        "--certificate", default="", metavar="ID", help="terminal: one certificate, by the head of its id"
+        "--certificate",
+        default="",
+        metavar="ID",
+        help="terminal: one certificate, by the head of its id or by its claim key",
     )
     add_json(parser)
 

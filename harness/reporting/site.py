@@ -15,6 +15,7 @@ from harness.deriving.fields import text_at
 from harness.deriving.status import derive_status
 from harness.errors import InvalidDocumentError, NothingToDoError, UsageError
 from harness.model.certificate import Certificate, Event
+from harness.model.values import CertificateState
 from harness.reporting import html, markdown
 from harness.reporting.building import Archive, certificate_view, claim_page, overview
 from harness.reporting.view import CLAIM_KEY
@@ -103,18 +104,38 @@ def read_archive(folder: Path, *, titles: Mapping[str, str] | None = None) -> Ar
 
 
 def find_certificate(archive: Archive, identity: str) -> Certificate:
-    """Return the certificate whose id begins with the given digits.
+    """Return the certificate whose id begins with the given digits, or the current one of a claim key.
+
+    Args:
+        archive: Where to look.
+        identity: First digits of an id, or a claim key or its first steps: ``A01/torch-tiny``.
 
     Raises:
         NothingToDoError: None does.
         UsageError: Several do.
     """
+    if "/" in identity:
+        return _of_claim(archive, identity)
     found = [one for one in archive.certificates if one.id.startswith(identity)]
     if not found:
         raise NothingToDoError(f"no certificate whose id begins with {identity[:64]!r}")
     if len(found) > 1:
         raise UsageError(f"{len(found)} certificates have ids that begin with {identity[:64]!r}; give more digits")
     return found[0]
+
+
+def _of_claim(archive: Archive, start: str) -> Certificate:
+    of_claim = [key for key in archive.claim_keys if f"{key}/".startswith(f"{start.rstrip('/')}/")]
+    if not of_claim:
+        raise NothingToDoError(f"no certificate whose claim key begins with {start[:64]!r}")
+    if len(of_claim) > 1:
+        raise UsageError(f"{len(of_claim)} claim keys begin with {start[:64]!r}: {', '.join(of_claim[:3])}; give one")
+    found = archive.of_key(of_claim[0])
+    current = [one for one in found if one.status.state is CertificateState.CURRENT]
+    if len(current) > 1:
+        ids = ", ".join(one.id[:12] for one in current)
+        raise UsageError(f"{of_claim[0]} has {len(current)} current certificates: {ids}; give an id")
+    return (current or found)[-1]
 
 
 def scenario_titles(ids: set[str]) -> dict[str, str]:

@@ -13,10 +13,12 @@ from harness.reporting.view import (
     Badge,
     CertificateView,
     Fact,
+    Grid,
     Head,
     Link,
     Matrix,
     Overview,
+    OverviewRow,
     Problem,
     Sheet,
     Tally,
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 _INDENT = 2
 _MOST_COLUMNS = 5
 _MOST_ROWS = 24
+_SQUARE = 3
+"""Characters of a column of the grid: two, and one between."""
 
 
 def render_certificate(view: CertificateView, *, colour: bool, width: int = 80) -> str:
@@ -38,17 +42,67 @@ def render_certificate(view: CertificateView, *, colour: bool, width: int = 80) 
 
 
 def render_overview(overview: Overview, *, colour: bool, width: int = 80) -> str:
-    """Return one block per claim key and, as the last line, how many have which decision."""
-    parts: list[RenderableType] = [_line(overview.sentence), _blank()]
-    for row in overview.rows:
-        parts.append(_joined([_mark(row.overall), _line(f"{row.claim_key}  {row.title}", style="bold")]))
-        state = f"{mark(row.state).glyph} {mark(row.state).word}"
-        parts.append(_padded(f"{state}, {row.id[:12]} of {row.created[:10]}{_also(row.others)}"))
-        equal = f"; comparisons equal: {row.comparisons}" if row.comparisons else ""
-        parts.append(_padded(f"cells: {row.cells}{equal}" if equal else row.cells))
-        parts.extend([_padded(row.headline)] if row.headline else [])
+    """Return a line for what passes, a block for all else and, as the last line, how many have which decision.
+
+    Where there are several subjects, what passes has a square in the grid instead of a line.
+    """
+    good = [row for row in overview.rows if (row.overall, row.state) == ("pass", "current")]
+    rest = [row for row in overview.rows if (row.overall, row.state) != ("pass", "current")]
+    parts: list[RenderableType] = [_line(overview.sentence)]
+    if len(overview.grid.subjects) > 1:
+        parts += [*_by_subject(overview.grid, width), *([_blank()] if rest else [])]
+    elif good:
+        parts += [_passing(good)]
+    else:
+        parts += [_blank()]
+    for row in rest:
+        parts += _block(row)
     ending = _tallies(overview.tallies) if overview.rows else _line("no certificates")
     return printed(*parts, _blank(), ending, colour=colour, width=width)
+
+
+def _by_subject(grid: Grid, width: int) -> Iterator[RenderableType]:
+    """Scenarios down, subjects across by their numbers, which are told before; a long title is cut."""
+    from rich import box
+    from rich.table import Table
+
+    yield _padded(grid.note)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
+    room = width - len(grid.subjects) * _SQUARE - 2
+    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=max(room, _SQUARE))
+    for number, subject in enumerate(grid.subjects, 1):
+        yield _padded(f"{number:>2}  {subject}")
+        table.add_column(str(number), justify="center", min_width=2)
+    for row in grid.rows:
+        squares = (_glyph(square.state) if square else _line("") for square in row.squares)
+        title = _line(row.title)
+        title.overflow = "ellipsis"
+        table.add_row(title, *squares)
+    yield table
+
+
+def _passing(rows: Sequence[OverviewRow]) -> RenderableType:
+    heads = [Head(text="claim"), Head(text="cells"), Head(text="equal", right=True), Head(text="certificate")]
+    lines: list[list[RenderableType]] = [
+        [
+            _joined([_glyph(row.overall), _line(row.title or row.claim_key)]),
+            _line(row.cells),
+            _line(row.comparisons or "-"),
+            _line(row.id[:12]),
+        ]
+        for row in sorted(rows, key=lambda row: row.claim_key)
+    ]
+    return _grid(heads, lines)
+
+
+def _block(row: OverviewRow) -> Iterator[RenderableType]:
+    yield _joined([_mark(row.overall), _line(f"{row.claim_key}  {row.title}", style="bold")])
+    state = f"{mark(row.state).glyph} {mark(row.state).word}"
+    yield _padded(f"{state}, {row.id[:12]} of {row.created[:10]}{_also(row.others)}")
+    equal = f"; comparisons equal: {row.comparisons}" if row.comparisons else ""
+    yield _padded(f"cells: {row.cells}{equal}" if equal else row.cells)
+    if row.headline:
+        yield _padded(row.headline)
 
 
 def _certificate(view: CertificateView) -> Iterator[RenderableType]:

@@ -125,6 +125,24 @@ def test_a_certificate_is_found_by_its_first_digits(folder: Path) -> None:
         find_certificate(archive, "")
 
 
+def test_a_certificate_is_found_by_its_claim_key_and_the_current_one_is_taken(folder: Path) -> None:
+    archive = read_archive(folder)
+    wanted = certificate(PASSED).id
+
+    for start in (KEY, KEY.rpartition("/")[0], f"{KEY.partition('/')[0]}/"):
+        assert find_certificate(archive, start).id == wanted
+    with pytest.raises(NothingToDoError, match="claim key begins"):
+        find_certificate(archive, f"{KEY[:-1]}/")
+
+
+def test_a_start_of_several_claim_keys_is_refused_with_their_names(folder: Path) -> None:
+    other = {**PASSED, "claim_key": f"{KEY}2"}
+    file(folder, certificate(other))
+
+    with pytest.raises(UsageError, match=f"2 claim keys begin .*{KEY}, {KEY}2"):
+        find_certificate(read_archive(folder), f"{KEY.partition('/')[0]}/")
+
+
 def test_a_link_is_refused(folder: Path) -> None:
     (folder / KEY / "link.json").symlink_to(folder / "elsewhere.json")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.reporting import html, markdown
+from harness.reporting import html, markdown, terminal
 from harness.reporting.subjects import grid_of
 from harness.reporting.view import Overview, OverviewRow
 from tests.reporting.samples import sample_overview
@@ -60,6 +60,23 @@ def test_a_key_that_is_none_leads_nowhere_and_stays_text() -> None:
 
     assert "[✓](" not in text
     assert "<b>" not in text
+
+
+def test_a_terminal_shows_what_passes_by_its_square_and_all_else_in_full() -> None:
+    shown = overview(row("A01/a/cpu"), row("A02/b/cpu", "stop"), row("A03/b/cpu", "pass", "withdrawn"))
+    lines = terminal.render_overview(shown, colour=False).splitlines()
+
+    assert next(line for line in lines if line.startswith(" A01")).split() == ["A01", "✓"]
+    assert not any("A01/a/cpu" in line for line in lines)
+    assert any(line.startswith("✗ stop A02/b/cpu") for line in lines)
+    assert any("WITHDRAWN" in line for line in lines)
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_terminal_lists_what_passes_on_a_single_subject() -> None:
+    lines = terminal.render_overview(overview(row("A01/a/cpu")), colour=False).splitlines()
+
+    assert any(line.split()[:2] == ["✓", "A01"] for line in lines)
 
 
 def test_no_certificate_makes_no_grid() -> None:
