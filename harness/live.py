@@ -87,13 +87,26 @@ class LiveRuns:
         self.lost = False
         """Whether a child was lost after its last cell was judged."""
         self._written: list[str] = []
+        self._verdicts: dict[tuple[str, str], CellVerdict] = {}
+        self._procedures: dict[str, str] = {}
+        """Digest of the procedure of each scenario that ran."""
 
     def run_cell(self, plan: Plan, cell: CellPlan) -> CellVerdict:
-        """Run one cell and judge it from what was seen.
+        """Run one cell and judge it from what was seen; of one that ran already, the first verdict stands.
 
         Raises:
+            UsageError: Another scenario of this id ran in this session.
             StatecertError: The harness could not go on.
         """
+        known = self._procedures.setdefault(plan.scenario.id, str(plan.scenario.procedure_digest))
+        if known != plan.scenario.procedure_digest:
+            raise UsageError(f"two scenarios are called {plan.scenario.id}; give one of them another id")
+        asked = str(plan.scenario.id), str(cell.id)
+        if asked not in self._verdicts:
+            self._verdicts[asked] = self._run(plan, cell)
+        return self._verdicts[asked]
+
+    def _run(self, plan: Plan, cell: CellPlan) -> CellVerdict:
         live = self._opened(plan)
         begin = len(live.seen)
         live.run.run(cell)

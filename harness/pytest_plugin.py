@@ -3,8 +3,9 @@
 - Every YAML file that begins with ``schema: statecert/scenario/`` is a collector; each of its cells is an item whose
   name is the cell's id. It works in any repository that has such files.
 - Plain ``pytest`` runs the ``default`` suite on the CPU; ``pytest -m hw`` runs the ``hw`` suite on an accelerator of
-  this machine. Missing hardware is skipped with its reason and recorded ``not_run``; ``-m hw`` in which no cell ran
-  ends with exit code 5.
+  this machine. Missing hardware is skipped with its reason and recorded ``not_run``. Where cells were chosen, or a suite
+  or ``-m hw`` was asked for, and no cell ran, the session ends with exit code 5, however many other tests passed.
+- A cell runs once in a session: whoever asks again gets its first verdict, so that no rerun turns a difference green.
 - Evidence and certificates go to a run folder. A subset (``-k``) is a partial run and makes drafts only.
 - Under xdist the cells of one scenario stay on one worker.
 """
@@ -22,11 +23,18 @@ if TYPE_CHECKING:
     from harness.live import CellVerdict, LiveRuns
     from harness.model.scenario import CellPlan, Plan
 
-MARK: Final = b"schema: statecert/scenario/"
-HW: Final = re.compile(r"(?<!not )\bhw\b")
+MARK: Final = re.compile(rb"""(?m)^[{ \t]*["']?schema["']?[ \t]*:[ \t]+["']?statecert/scenario/""")
+"""What a scenario file says of itself, in any spelling that its reader takes."""
+MARK_WITHIN: Final = 64 << 10
+"""Bytes in which it must say so: room for a licence in front of it."""
+NOT_HW: Final = re.compile(r"\bnot\b[\s(]*\bhw\b")
+HW: Final = re.compile(r"\bhw\b")
 NOTHING_RAN: Final = 5
 RUNS: Final = pytest.StashKey["LiveRuns"]()
 RAN: Final = pytest.StashKey[list[str]]()
+SKIPPED: Final = pytest.StashKey[list[str]]()
+FOUND: Final = pytest.StashKey[dict[str, int]]()
+"""Scenario files that were collected, and their cells in the suite, before anything was deselected."""
 WRITTEN: Final = pytest.StashKey[list[str]]()
 LOST: Final = pytest.StashKey[bool]()
 
@@ -46,6 +54,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker; keep the cells of a scenario together under xdist."""
     config.addinivalue_line("markers", "hw: scenario cells on an accelerator or a configured engine of this machine")
     config.stash[RAN] = []
+    config.stash[SKIPPED] = []
+    config.stash[FOUND] = {"files": 0, "cells": 0}
     config.stash[WRITTEN] = []
     config.stash[LOST] = False
     if getattr(config.option, "dist", "no") == "load":
@@ -54,11 +64,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def wants_hardware(config: pytest.Config) -> bool:
     """Whether ``-m`` asks for hardware cells."""
-    return HW.search(config.option.markexpr or "") is not None
+    return HW.search(NOT_HW.sub("", config.option.markexpr or "")) is not None
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect scenario files, told by their first line."""
+    """Collect scenario files, told by their schema."""
     if file_path.suffix not in {".yaml", ".yml"} or not is_scenario(file_path):
         return None
     return ScenarioFile.from_parent(parent, path=file_path)
@@ -68,9 +78,13 @@ def is_scenario(path: Path) -> bool:
     """Whether a file says that it is a scenario."""
     try:
         with path.open("rb") as file:
-            return MARK in file.read(512)
+            return MARK.search(file.read(MARK_WITHIN)) is not None
     except OSError:
         return False
+
+
+LEFT_OUT: Final = frozenset({"not_run", "not_supported"})
+"""Outcomes of cells that did not run."""
 
 
 class ScenarioFile(pytest.File):
@@ -85,6 +99,8 @@ class ScenarioFile(pytest.File):
 
         hardware = wants_hardware(self.config)
         suite = self.config.option.statecert_suite or ("hw" if hardware else "default")
+        found = self.config.stash[FOUND]
+        found["files"] += 1
         try:
             scenario = read_scenario(self.path)
             if suite not in scenario.suites:
@@ -94,6 +110,7 @@ class ScenarioFile(pytest.File):
             raise self.CollectError(str(problem)) from problem
         for cell in self.plan.cells:
             if not cell.excluded:
+                found["cells"] += 1
                 item: CellItem = CellItem.from_parent(self, name=cell.id, cell=cell)
                 if hardware:
                     item.add_marker("hw")
@@ -120,9 +137,9 @@ class CellItem(pytest.Item):
     def runtest(self) -> None:
         """Run the cell and judge what was seen."""
         verdict = live_runs(self.config).run_cell(self.parent.plan, self.cell)
-        if verdict.outcome in {"not_run", "not_supported"}:
+        self.user_properties[:] = [("statecert", str(verdict.outcome))]
+        if verdict.outcome in LEFT_OUT:
             pytest.skip(f"{verdict.outcome}: {verdict.reason}")
-        self.user_properties.append(("statecert", str(verdict.outcome)))
         if verdict.outcome != "pass":
             raise CellFailedError(verdict)
 
@@ -173,9 +190,10 @@ class Counter:
         self.config = config
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note a cell that really ran."""
+        """Note a cell that really ran, and one that was skipped."""
         if report.when == "call":
-            self.config.stash[RAN].extend(str(value) for key, value in report.user_properties if key == "statecert")
+            for word in [str(value) for key, value in report.user_properties if key == "statecert"]:
+                self.config.stash[SKIPPED if word in LEFT_OUT else RAN].append(word)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -183,6 +201,7 @@ class Counter:
         told = getattr(node, "workeroutput", {})
         self.config.stash[WRITTEN].extend(told.get("statecert", ()))
         self.config.stash[LOST] |= told.get("statecert_lost", False)
+        self.config.stash[FOUND].update(told.get("statecert_found", {}))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -192,18 +211,26 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Close evidence, file certificates; ``-m hw`` in which no cell ran ends with 5, a child lost at its end with 1."""
+    """Close evidence, file certificates; a child lost at its end is exit code 1, cells of which none ran are 5."""
     config = session.config
     if RUNS in config.stash:
         config.stash[WRITTEN].extend(config.stash[RUNS].close())
         config.stash[LOST] |= config.stash[RUNS].lost
     if hasattr(config, "workeroutput"):
-        config.workeroutput |= {"statecert": config.stash[WRITTEN], "statecert_lost": config.stash[LOST]}
+        found = {"statecert_lost": config.stash[LOST], "statecert_found": config.stash[FOUND]}
+        config.workeroutput |= {"statecert": config.stash[WRITTEN], **found}
         return
     if exitstatus == 0 and config.stash[LOST]:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    if wants_hardware(config) and exitstatus == 0 and not config.stash[RAN]:
+    if exitstatus == 0 and not config.stash[RAN] and asked_in_vain(config):
         session.exitstatus = NOTHING_RAN
+
+
+def asked_in_vain(config: pytest.Config) -> bool:
+    """Whether cells were wanted, where none ran: all were skipped, or the suite that was asked for has none."""
+    found = config.stash[FOUND]
+    empty = bool(config.option.statecert_suite) and found["files"] > 0 and not found["cells"]
+    return wants_hardware(config) or bool(config.stash[SKIPPED]) or empty
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

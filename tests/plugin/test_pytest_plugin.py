@@ -126,3 +126,87 @@ def test_the_plugin_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"
+
+
+RERUNS = """
+from _pytest.runner import runtestprotocol
+
+
+def pytest_runtest_protocol(item, nextitem):
+    for _ in range(3):  # as a plugin that runs a test again until it passes
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        if all(report.passed for report in reports):
+            break
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    return True
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_cells_of_which_none_ran_are_exit_5_whatever_else_passed(foreign: Path, workers: tuple[str, ...]) -> None:
+    done = run(foreign, "-q", *workers, "--statecert-device", "moon", *TOY)
+
+    assert "1 passed" in done.stdout
+    assert "skipped" in done.stdout
+    assert done.returncode == 5, done.stdout
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_a_suite_that_no_scenario_has_is_exit_5_whatever_else_passed(foreign: Path, workers: tuple[str, ...]) -> None:
+    done = run(foreign, "-q", *workers, "--statecert-suite", "defualt", *TOY)
+
+    assert "1 passed" in done.stdout
+    assert done.returncode == 5, done.stdout
+
+
+def test_cells_that_were_deselected_are_not_asked_for(foreign: Path) -> None:
+    done = run(foreign, "-q", "-k", "own", "--statecert-suite", "default", *TOY)
+
+    assert "1 passed" in done.stdout
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("words", ["not hw", "not  hw", "not (hw)", "not(hw)"])
+def test_no_spelling_of_not_hw_leaves_the_cells_of_this_machine_out(foreign: Path, words: str) -> None:
+    done = run(foreign, "-q", "-m", words, *TOY)
+
+    assert "3 passed" in done.stdout
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    "spelling", ['schema: "statecert/scenario/v1"', "schema:   statecert/scenario/v1", "'schema': statecert/scenario/v1"]
+)
+@pytest.mark.parametrize("licence", ["", "# a line of a licence\n" * 100])
+def test_a_scenario_is_collected_in_any_spelling_that_its_reader_takes(
+    foreign: Path, spelling: str, licence: str
+) -> None:
+    text = TOY_SCENARIO.replace("schema: statecert/scenario/v1", spelling)
+    assert text != TOY_SCENARIO or not licence
+    (foreign / "scenarios" / "A90-toy.yaml").write_text(licence + text)
+
+    done = run(foreign, "--collect-only", "-q", *TOY)
+
+    assert "scenarios/A90-toy.yaml::A90[scale=1,part=kv]" in done.stdout
+
+
+def test_a_cell_that_failed_stays_failed_however_often_it_is_run(foreign: Path) -> None:
+    (foreign / "scenarios" / "A90-toy.yaml").write_text(TOY_SCENARIO.replace("witness: copied", "witness: none"))
+    (foreign / "conftest.py").write_text(RERUNS)
+
+    done = run(foreign, "-q", *TOY)
+
+    assert done.returncode == 1, done.stdout
+    assert done.stdout.count("restore_not_witnessed") >= 2
+    assert "INTERNALERROR" not in done.stdout
+    assert len(list(foreign.glob("runs/*/evidence/A90*.jsonl"))) == 1
+
+
+def test_two_scenarios_of_one_id_do_not_answer_for_each_other(foreign: Path) -> None:
+    (foreign / "scenarios" / "A90-again.yaml").write_text(TOY_SCENARIO.replace("witness: copied", "witness: none"))
+
+    done = run(foreign, "-q", *TOY)
+
+    assert done.returncode == 1, done.stdout
+    assert "two scenarios are called A90" in done.stdout
