@@ -3,8 +3,8 @@
 - Every YAML file that begins with ``schema: statecert/scenario/`` is a collector; each of its cells is an item whose
   name is the cell's id. It works in any repository that has such files.
 - Plain ``pytest`` runs the ``default`` suite on the CPU; ``pytest -m hw`` runs the ``hw`` suite on an accelerator of
-  this machine. Missing hardware is skipped with its reason and recorded ``not_run``. Where cells were chosen, or a suite
-  or ``-m hw`` was asked for, and no cell ran, the session ends with exit code 5, however many other tests passed.
+  this machine. Missing hardware is skipped with its reason and recorded ``not_run``. Where cells were chosen, or a
+  suite or ``-m hw`` was asked for, and no cell ran, the session ends with exit code 5, whatever else passed.
 - A cell runs once in a session: whoever asks again gets its first verdict, so that no rerun turns a difference green.
 - Evidence and certificates go to a run folder. A subset (``-k``) is a partial run and makes drafts only.
 - Under xdist the cells of one scenario stay on one worker.

@@ -78,7 +78,7 @@ def wanted_phases(view: CellView, spec: CheckSpec) -> tuple[Phase, ...]:
         return tuple(phase for phase in ORDER if phase in spec.phases)
     phases = set(expected_phases(view.step(candidate)))
     phases |= {look.phase for look in view.looks(candidate)} & set(ORDER)
-    if reused(view, candidate) and view.grade in _SHOWS_PARTS:
+    if reused(view, candidate) and view.grade in _SHOWS_PARTS and not view.step(origin(view, candidate)).unseen:
         phases.add(Phase.RESTORED)
     return tuple(phase for phase in ORDER if phase in phases)
 

@@ -231,7 +231,8 @@ class _Question:
         return all(step is not None and _exports(step) for step in steps)
 
     def _phases(self, candidate: Step, reference: Step) -> None:
-        possible = set(expected_phases(candidate)) | ({Phase.RESTORED} if candidate.kind is StepKind.RUN else set())
+        restored = candidate.kind is StepKind.RUN and not candidate.unseen
+        possible = set(expected_phases(candidate)) | ({Phase.RESTORED} if restored else set())
         for phase in self._check.phases:
             if phase not in possible:
                 self._node.fail(f"found phase {phase}; this candidate has {', '.join(sorted(possible)) or 'none'}")

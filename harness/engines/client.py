@@ -86,9 +86,15 @@ class RemoteSession:
         self._ask = ask
         self._number = number
 
-    def begin(self, tokens: Sequence[int], *, cache: bool) -> Timed[Begun]:
-        """Begin a prompt."""
-        answer = self._call("begin", {"cache": cache}, [token_bytes(tokens)])
+    def begin(self, tokens: Sequence[int], *, cache: bool, unseen: bool = False) -> Timed[Begun]:
+        """Begin a prompt.
+
+        Args:
+            tokens: Its ids.
+            cache: Whether to restore from the store and to capture into it.
+            unseen: Do not wait for the device.
+        """
+        answer = self._call("begin", {"cache": cache, "unseen": unseen}, [token_bytes(tokens)])
         return Timed(value=_begun(answer), ns=number(answer, "ns"))
 
     def extend(self, tokens: Sequence[int]) -> Timed[Begun]:
@@ -162,9 +168,9 @@ class RemoteSession:
         answer = self._call("export_image", {"capacity": capacity, "short_by": short_by})
         return Timed(value=bytes(_frame(answer)), ns=number(answer, "ns"))
 
-    def import_image(self, image: Buffer) -> Timed[Begun]:
-        """Become the session of an image."""
-        answer = self._call("import_image", {}, [image])
+    def import_image(self, image: Buffer, *, unseen: bool = False) -> Timed[Begun]:
+        """Become the session of an image; ``unseen``: do not wait for the device."""
+        answer = self._call("import_image", {"unseen": unseen}, [image])
         return Timed(value=_begun(answer), ns=number(answer, "ns"))
 
     def encode(self, codec: str, version: int, *, spool: bool) -> Encoded:
@@ -193,9 +199,9 @@ class RemoteSession:
         answer = self._call("snapshot", {})
         return Timed(value=_text(answer, "handle"), ns=number(answer, "ns"))
 
-    def restore(self, handle: str) -> Timed[Begun]:
-        """Restore an explicit snapshot."""
-        answer = self._call("restore", {"handle": handle})
+    def restore(self, handle: str, *, unseen: bool = False) -> Timed[Begun]:
+        """Restore an explicit snapshot; ``unseen``: do not wait for the device."""
+        answer = self._call("restore", {"handle": handle, "unseen": unseen})
         return Timed(value=_begun(answer), ns=number(answer, "ns"))
 
     def corrupt(self, part: str, byte: int, mask: int) -> None:

@@ -64,11 +64,19 @@ class Desk:
         self._made += 1
         return self._made
 
-    def timed(self, name: str, session: Session, call: Callable[[], _T]) -> tuple[_T, int]:
-        """Call the engine, wait for its device, and count the time."""
+    def timed(self, name: str, session: Session, call: Callable[[], _T], *, wait: bool = True) -> tuple[_T, int]:
+        """Call the engine, wait for its device, and count the time.
+
+        Args:
+            name: Of the operation.
+            session: Whose device is waited for.
+            call: What the engine is to do.
+            wait: Whether it is waited for; else its next call must see to it, as it must where nobody watches.
+        """
         began = time.perf_counter_ns()
         result = call()
-        session.synchronize()
+        if wait:
+            session.synchronize()
         taken = time.perf_counter_ns() - began
         self.spent["engine_ns"] += taken
         if name in _FORWARDS:
@@ -110,6 +118,11 @@ def text(body: Mapping[str, object], key: str) -> str:
     if not isinstance(value, str):
         raise ProtocolError(f"{key}: found {value!r}; expected text")
     return value
+
+
+def unseen(body: Mapping[str, object]) -> bool:
+    """Whether nobody is to look, nor to wait for the device, before the session's next call."""
+    return body.get("unseen") is True
 
 
 def number(body: Mapping[str, object], key: str) -> int:

@@ -19,7 +19,7 @@ from harness.digest.parts import part_digest, part_digests
 from harness.engines import filedigests, registry, serving_images, serving_store
 from harness.engines.archives import coded
 from harness.engines.channel import Message
-from harness.engines.desk import Desk, begun, mapping, number, options, text, tokens
+from harness.engines.desk import Desk, begun, mapping, number, options, text, tokens, unseen
 from harness.engines.interface import Adapter, Aimed, Planning, Session, StatePart, Suggesting
 from harness.engines.locating import locate
 from harness.engines.looking import Logits, logits_of, part_rows, part_views
@@ -153,8 +153,8 @@ class Server(Desk):
     def begin(self, message: Message) -> dict[str, object]:
         """Begin a prompt."""
         session, prompt = self.session(message), tokens(message)
-        cache = message.body.get("cache") is True
-        found, ns = self.timed("begin", session, lambda: session.begin(prompt, cache=cache))
+        cache, wait = message.body.get("cache") is True, not unseen(message.body)
+        found, ns = self.timed("begin", session, lambda: session.begin(prompt, cache=cache), wait=wait)
         return {**begun(found), "ns": ns}
 
     def extend(self, message: Message) -> dict[str, object]:
@@ -246,7 +246,7 @@ class Server(Desk):
     def restore(self, message: Message) -> dict[str, object]:
         """Restore an explicit snapshot."""
         session, handle = self.session(message), text(message.body, "handle")
-        found, ns = self.timed("restore", session, lambda: session.restore(handle))
+        found, ns = self.timed("restore", session, lambda: session.restore(handle), wait=not unseen(message.body))
         return {**begun(found), "ns": ns}
 
     def reset(self, message: Message) -> dict[str, object]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from harness.engines.channel import Message
-from harness.engines.desk import Desk, begun, frame, number, text
+from harness.engines.desk import Desk, begun, frame, number, text, unseen
 from harness.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def export_image(desk: Desk, message: Message) -> Answer:
 def import_image(desk: Desk, message: Message) -> dict[str, object]:
     """Import an image into a session."""
     session, image = desk.session(message), frame(message)
-    found, ns = desk.timed("import_image", session, lambda: session.import_image(image))
+    wait = not unseen(message.body)
+    found, ns = desk.timed("import_image", session, lambda: session.import_image(image), wait=wait)
     return {**begun(found), "ns": ns}
 
 

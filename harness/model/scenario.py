@@ -177,7 +177,8 @@ class Step:
     cancel_after: int = 0
     """Tokens after which a decode is cancelled; 0: it is not."""
     unseen: bool = False
-    """``import``: nobody looks at the session before its next step."""
+    """``run``, ``restore``, ``import``: after the restore nobody looks at the session, nor waits for the device, before
+    its next call."""
     may_refuse: bool = False
     """A named refusal of this step is an observation, not the end of the arm."""
 

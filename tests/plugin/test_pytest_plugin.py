@@ -176,7 +176,8 @@ def test_no_spelling_of_not_hw_leaves_the_cells_of_this_machine_out(foreign: Pat
 
 
 @pytest.mark.parametrize(
-    "spelling", ['schema: "statecert/scenario/v1"', "schema:   statecert/scenario/v1", "'schema': statecert/scenario/v1"]
+    "spelling",
+    ['schema: "statecert/scenario/v1"', "schema:   statecert/scenario/v1", "'schema': statecert/scenario/v1"],
 )
 @pytest.mark.parametrize("licence", ["", "# a line of a licence\n" * 100])
 def test_a_scenario_is_collected_in_any_spelling_that_its_reader_takes(

@@ -539,3 +539,16 @@ class ImportInDecode(Mutant):
     mutant_id = "K05.import-in-decode"
     stopped_by = Stop(scenario="D10", cell={"route": "ar"}, check="decode-import", reason="not_refused")
     session = _ImportsInDecode
+
+
+class _CommitsAll(SessionCache):
+    def commit(self, turn: Turn) -> int:
+        return sum(super(_CommitsAll, self).commit(one) for one in (turn, *(t for t in self._turns if t is not turn)))
+
+
+class CommitPublishesAll(Mutant):
+    """A turn that ends well publishes what all open turns have captured so far."""
+
+    mutant_id = "K05.commit-publishes-all"
+    stopped_by = Stop(scenario="D01", check="others-commit", reason="other_count")
+    store = _CommitsAll

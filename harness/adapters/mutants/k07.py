@@ -11,6 +11,8 @@ from torch import Tensor
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import ViewFixed, ViewRows, viewing
+from harness.adapters.torch_adapter import TorchAdapterEngine
+from harness.engines.interface import Options
 from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Entry
@@ -250,3 +252,79 @@ class RestoreOverNeighbour(Mutant):
     stopped_by = Stop(scenario="R06", cell={"arch": "attention"}, check="neighbour-untouched", part="kv", phase="seen")
     engine = _KnowsAll
     session = _RestoresOverAll
+
+
+class _Pages(TorchEngine):
+    _first_forks: dict[int, SessionBuffers] | None = None
+
+    def first_fork(self, saved: SavedSession, own: SessionBuffers) -> SessionBuffers:
+        """Buffers of the session that a saved one was put back into first."""
+        self._first_forks = self._first_forks or {}
+        return self._first_forks.setdefault(id(saved.snapshot), own)
+
+
+class _ForksShareRows(TorchSession):
+    def restore_parts(self, saved: SavedSession, layout: StateLayout) -> None:
+        super().restore_parts(saved, layout)
+        if not isinstance(self.engine, _Pages):
+            return
+        first = self.engine.first_fork(saved, self.buffers)
+        for mine, other in zip(self.buffers.layers, first.layers, strict=True):
+            if isinstance(mine, AttentionState) and isinstance(other, AttentionState):
+                mine.k, mine.v = other.k, other.v
+
+
+class ForksShareRows(Mutant):
+    """Forks of one saved session go on writing into one page, each behind its own last row."""
+
+    mutant_id = "K07.forks-share-rows"
+    stopped_by = Stop(scenario="A06", cell={"arch": "hybrid"}, check="fork-apart", part="recurrent", phase="end")
+    session = _ForksShareRows
+    engine = _Pages
+
+
+_SLOTS = 3
+
+
+class _SlotsUsedAgain(TorchEngine):
+    _opened: list[SessionBuffers] | None = None
+
+    def new_buffers(self) -> SessionBuffers:
+        made = super().new_buffers()
+        self._opened = [*(self._opened or ()), made]
+        first = self._opened[(len(self._opened) - 1) % _SLOTS]
+        for mine, other in zip(made.layers, first.layers, strict=True):
+            if isinstance(mine, DeltaState) and isinstance(other, DeltaState):
+                mine.recurrent = other.recurrent
+        return made
+
+
+class SlotUsedAgain(Mutant):
+    """There are slots for the recurrent states of three sessions; a fourth one gets the first slot, in use or not."""
+
+    mutant_id = "K07.slot-used-again"
+    stopped_by = Stop(scenario="A10", check="p-beside-five", part="recurrent", phase="seen")
+    engine = _SlotsUsedAgain
+
+
+class _HandleNamesAgain(TorchAdapterEngine):
+    _kept = 0
+
+    def keep(self, handle: SessionHandle) -> str:
+        self._kept += 1
+        name = f"h{(self._kept - 1) % _SLOTS}"
+        self._handles[name] = handle
+        return name
+
+
+class HandleNameAgain(Mutant):
+    """Saved sessions lie in three places; the fourth takes the place, and the name, of the first."""
+
+    mutant_id = "K07.handle-name-again"
+    stopped_by = Stop(scenario="A05", check="several-1", part="meta", phase="restored")
+
+    def open(self, options: Options) -> TorchAdapterEngine:
+        """Open the engine, with three names for handles."""
+        made = super().open(options)
+        made.__class__ = _HandleNamesAgain
+        return made

@@ -52,6 +52,19 @@ class FingerprintOneShort(Mutant):
     store = _FingerprintOneShort
 
 
+class _LowBytes(SessionCache):
+    def fingerprints(self, prompt: Tokens, boundaries: Sequence[int]) -> list[int]:
+        return [prefix_fingerprint(np.asarray(prompt[:end]) & 0xFF) for end in boundaries]
+
+
+class FingerprintLowByte(Mutant):
+    """The fingerprint of a prefix reads one byte of each token."""
+
+    mutant_id = "K08.fingerprint-low-byte"
+    stopped_by = Stop(scenario="B05", cell={"differ_at": "high-byte"}, check="y-not-x", reason="other_count")
+    store = _LowBytes
+
+
 class _CoveredRoundedDown(SessionCache):
     def fingerprints(self, prompt: Tokens, boundaries: Sequence[int]) -> list[int]:
         return [prefix_fingerprint(prompt[: end - end % _GRID]) for end in boundaries]

@@ -153,6 +153,8 @@ def witness_doubt(view: CellView, spec: CheckSpec) -> CheckResult | None:
         return answer(spec, Outcome.FAIL, "restore_not_witnessed", detail=detail)
     if not witness.restored_look_needed(spec) or view.grade not in _SHOWS_PARTS:
         return None
+    if view.step(origin(view, candidate)).unseen:
+        return None
     look = candidate_look(view, origin(view, candidate), Phase.RESTORED)
     return None if look is not None else absent(view, spec, candidate, {"phase": str(Phase.RESTORED)})
 

@@ -74,13 +74,18 @@ def _not_copied(sight: Sight, plan: CellPlan, ref: PointRef, account: _Account, 
         return "no byte was copied back"
     looks = sight.points(plan.id, PointRef(arm=ref.arm, label=account.label))
     restored = [look for look in looks if look.phase is Phase.RESTORED]
-    if sight.grade in _SEES_PARTS and not restored:
+    if sight.grade in _SEES_PARTS and not restored and not _is_unseen(plan, ref.arm, account.label):
         return "nobody looked right after the restore"
     if from_disk and not account.from_disk:
         return "no byte came from the disk"
     if any(look.position != account.cached for look in restored):
         return f"{account.cached} tokens were restored, and the look is at {restored[0].position}"
     return ""
+
+
+def _is_unseen(plan: CellPlan, arm: str, label: str) -> bool:
+    """Whether the scenario wants nobody to look after that restore."""
+    return any(step.unseen for one in plan.arms if one.id == arm for step in one.steps if step.label == label)
 
 
 def _begun(sight: Sight, plan: CellPlan, ref: PointRef, steps: Sequence[Step]) -> Step | None:

@@ -36,7 +36,7 @@ def import_image(arm: ArmRun, step: Step) -> None:
     arm.require(Capability.IMAGE)
     name, session = step.image or "", arm.session(step)
     image = image_of(arm, name)
-    found = session.remote.import_image(image.data)
+    found = session.remote.import_image(image.data, unseen=step.unseen)
     session.prompt, session.schedule = image.prompt, found.value.schedule
     session.position, session.caching = found.value.cached, False
     if not step.unseen:

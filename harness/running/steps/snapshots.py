@@ -21,16 +21,17 @@ def snapshot(arm: ArmRun, step: Step) -> None:
 
 
 def restore(arm: ArmRun, step: Step) -> None:
-    """Restore a snapshot into a session, which may be another one, and look before anything else runs.
+    """Restore a snapshot into a session, which may be another one; look before anything else runs, unless unseen.
 
     Raises:
         EngineError: The engine refused or failed.
     """
     arm.require(Capability.SNAPSHOT)
     session, name = arm.session(step), step.handle or ""
-    restored = session.remote.restore(handle_of(arm, name))
+    restored = session.remote.restore(handle_of(arm, name), unseen=step.unseen)
     session.prompt, session.schedule, session.position = (), (), restored.value.cached
-    arm.look(step.session, step.label, Phase.RESTORED)
+    if not step.unseen:
+        arm.look(step.session, step.label, Phase.RESTORED)
     arm.done(
         step,
         {

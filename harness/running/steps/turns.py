@@ -1,8 +1,8 @@
 """The steps that forward tokens: ``run``, ``resume``, ``extend`` and ``decode``; and ``cancel``, which ends them.
 
-The looks of a turn, in order: right after a restore, before anything else runs; in reference arms at every chunk
-boundary; after the last prompt token, when the turn has ended; after the last decoded token. Times are those of the
-engine calls alone, taken in the child.
+The looks of a turn, in order: right after a restore, before anything else runs, unless the step is to be unseen; in
+reference arms at every chunk boundary; after the last prompt token, when the turn has ended; after the last decoded
+token. Times are those of the engine calls alone, taken in the child.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def run(arm: ArmRun, step: Step) -> None:
     if step.cache:
         arm.require(Capability.PREFIX_CACHE)
     session, tokens = arm.session(step), arm.prompt(step)
-    begun = session.remote.begin(tokens, cache=step.cache)
+    begun = session.remote.begin(tokens, cache=step.cache, unseen=step.unseen)
     session.caching = step.cache
     session.prompt, session.schedule, session.position = tokens, begun.value.schedule, begun.value.cached
-    if begun.value.cached:
+    if begun.value.cached and not step.unseen:
         arm.look(step.session, step.label, Phase.RESTORED)
     taken = _Taken(begin_ns=begun.ns)
     if step.until is not None:
