@@ -260,6 +260,7 @@ class ToySession:
         self.start = 0
         self.capturing = self.cancelled = False
         self.pending: list[Stored] = []
+        self.late: list[int] = []
         engine.pending.append(self.pending)
 
     def begin(self, prompt: Sequence[int], *, cache: bool) -> Begun:
@@ -272,6 +273,8 @@ class ToySession:
         restored = self._restore(chain)
         if self.engine.options["fault"] == "forget_recurrent":
             self.state.recurrent = [0, 0, 0, 0]
+        if self.engine.options["fault"] in ("late_unless_looked_at", "late_unless_awaited") and chain:
+            self.late, self.state.recurrent = self.state.recurrent, [0, 0, 0, 0]
         if self.engine.options["fault"] == "count_high" and chain:
             return Begun(cached=self.state.position + 1, restored_bytes=restored, schedule=self._schedule(0))
         return Begun(cached=self.state.position, restored_bytes=restored, schedule=self._schedule(0), disk_bytes=loaded)
@@ -287,7 +290,7 @@ class ToySession:
 
     def prefill(self, upto: int) -> int:
         self.engine.misbehave("prefill")
-        before = self.state.position
+        before, self.late = self.state.position, []
         while self.state.position < upto:
             self.state.take(self.prompt[self.state.position - self.start])
             if self.capturing and self.state.position % self.chunk == 0 and self.state.position < len(self.prompt):
@@ -329,6 +332,7 @@ class ToySession:
 
     def parts(self) -> Sequence[StatePart]:
         self.engine.misbehave("parts")
+        self._complete("late_unless_looked_at")
         meta = struct.pack("<2Q", self.state.position, self.state.valid)
         rows = self.state.part(ROWS)
         if self.engine.options["fault"] == "constant_rows":
@@ -396,6 +400,12 @@ class ToySession:
 
     def synchronize(self) -> None:
         self.engine.misbehave("synchronize")
+        self._complete("late_unless_awaited")
+
+    def _complete(self, fault: str) -> None:
+        """What a hit began is completed by whoever looks or waits."""
+        if self.late and self.engine.options["fault"] == fault:
+            self.late, self.state.recurrent = [], self.late
 
     def reset(self) -> None:
         self.state, self.prompt, self.start, self.cancelled = State(), (), 0, False

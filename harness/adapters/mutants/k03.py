@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import RestoresWithout, ReturnsWithout, layout_without, names
@@ -12,6 +16,7 @@ from harness.engines.interface import StatePart
 from harness.torch_engine.buffers import Lengths, Scope, SessionBuffers
 from harness.torch_engine.handles import SavedSession
 from harness.torch_engine.metadata import Metadata
+from harness.torch_engine.sampling import Sampler, SamplerState
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.session_image import Imager
 from harness.torch_engine.state import StateLayout
@@ -266,3 +271,33 @@ class PleTokensMissing(Mutant):
         scenario="A01", cell={"arch": "ple", "route": "mtp"}, check="again", part="ple.tokens", phase="restored"
     )
     buffers = _PleTokensMissing
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _FromThere:
+    """A sampler that is told of later tokens only."""
+
+    plain: Sampler
+    first: int
+
+    def pick(self, logits: npt.NDArray[np.float32], history: npt.NDArray[np.int32], rng: SamplerState) -> int:
+        return self.plain.pick(logits, history[self.first :], rng)
+
+
+class _PenaltyOfNewTokens(TorchSession):
+    _reused = 0
+
+    def begin(self, prompt: Sequence[int], use_cache: bool) -> int:  # noqa: FBT001 - the seam's signature
+        self._reused = super().begin(prompt, use_cache)
+        return self._reused
+
+    def sample(self, sampler: Sampler) -> int:
+        return super().sample(_FromThere(plain=sampler, first=self._reused))
+
+
+class PenaltyOfNewTokens(Mutant):
+    """After a hit the repetition penalty knows the tokens that were forwarded, and none of those that were reused."""
+
+    mutant_id = "K03.penalty-of-new-tokens"
+    stopped_by = Stop(scenario="A14", cell={"sampler": "penalty"}, check="exact-2", phase="end")
+    session = _PenaltyOfNewTokens

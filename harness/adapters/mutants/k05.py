@@ -552,3 +552,19 @@ class CommitPublishesAll(Mutant):
     mutant_id = "K05.commit-publishes-all"
     stopped_by = Stop(scenario="D01", check="others-commit", reason="other_count")
     store = _CommitsAll
+
+
+class _CancelledDrawsOn(TorchSession):
+    def reset(self) -> None:
+        kept = self.buffers.rng.clone() if self.cancelled else None
+        super().reset()
+        if kept is not None:
+            self.buffers.rng.copy_(kept)
+
+
+class CancelKeepsGenerator(Mutant):
+    """The prompt after a cancelled one draws on from where the cancelled one stopped."""
+
+    mutant_id = "K05.cancel-keeps-generator"
+    stopped_by = Stop(scenario="D03", cell={"at": "on"}, check="drawn-again-exact", phase="restored")
+    session = _CancelledDrawsOn

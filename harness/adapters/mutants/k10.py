@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.adapters.mutants.base import Mutant, Stop
+from harness.torch_engine.metadata import Metadata
 from harness.torch_engine.models.attention import AttentionState
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.session_image import Imager
@@ -151,3 +152,20 @@ class ChunkRoundsRows(Mutant):
         reason="beyond_tolerance",
     )
     session = _ChunkRounds
+
+
+_SEED_WORD: Final = 1
+
+
+class _SeedNarrowed(TorchSession):
+    def take_over(self, meta: Metadata) -> None:
+        super().take_over(meta)
+        self.buffers.rng[_SEED_WORD] &= 0xFFFF
+
+
+class SeedNarrowed(Mutant):
+    """A saved session holds 16 bits of its generator's seed; a longer one begins its stream anew."""
+
+    mutant_id = "K10.seed-narrowed"
+    stopped_by = Stop(scenario="A09", cell={"sampler": "plain"}, check="came-back", part="sampler.rng", phase="seen")
+    session = _SeedNarrowed

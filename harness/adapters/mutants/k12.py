@@ -186,3 +186,35 @@ class OneRowKernel(Mutant):
     mutant_id = "K12.one-row-kernel"
     stopped_by = Stop(scenario="A27", cell={"left": "1"}, check="again", part="logits", phase="prefilled")
     session = _OneRow
+
+
+_STEPS = 64
+
+
+class _CapturesAgain(TorchSession):
+    _steps = _prefix = 0
+
+    def _restore_prefix(self) -> int:
+        found = super()._restore_prefix()
+        self._steps = 1 if found else 0
+        self._prefix = found
+        return found
+
+    def settle(self) -> None:
+        own = self.decoder
+        if self.owed and self._steps:
+            self._steps += 1
+            if self._steps > _STEPS:
+                self.decoder = _Replayed(own, self._prefix)
+        try:
+            super().settle()
+        finally:
+            self.decoder = own
+
+
+class GraphOfHitWraps(Mutant):
+    """A graph of steps behind a hit serves so many; then it is captured anew, with the position of the hit."""
+
+    mutant_id = "K12.graph-of-hit-wraps"
+    stopped_by = Stop(scenario="A14", cell={"sampler": "greedy"}, check="exact-2", part="recurrent", phase="end")
+    session = _CapturesAgain

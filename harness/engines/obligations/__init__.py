@@ -14,6 +14,7 @@ from harness.engines.obligations.identifying import cold_repeats, identity
 from harness.engines.obligations.keeping import complete, undisturbed
 from harness.engines.obligations.refusing import refusals
 from harness.engines.obligations.showing import fixed_stay, inventory, metadata, rows_stay
+from harness.engines.obligations.watching import unwatched
 from harness.model.values import Capability
 
 _PARTS: Final = (Capability.PARTS,)
@@ -65,6 +66,12 @@ OBLIGATIONS: Final[Sequence[Obligation]] = (
         probe=complete,
         any_of=_SAVES,
         after=("repeatable", "inventory", "rows"),
+    ),
+    Obligation(
+        id="unwatched",
+        text="does the same where nobody looks",
+        probe=unwatched,
+        after=("repeatable", "inventory", "complete"),
     ),
     Obligation(id="counters", text="tokens, bytes and positions add up", probe=counters, after=("metadata",)),
     Obligation(id="refusals", text="says no by name, and changes nothing", probe=refusals, after=("metadata",)),

@@ -147,6 +147,42 @@ class HiddenState(Variant):
             self.hidden = 0
 
 
+class LateSession(StarterSession):
+    """The recurrent words of a hit are there once somebody looks or waits; a prefill does neither."""
+
+    late = b""
+
+    def begin(self, prompt: Sequence[int], *, cache: bool) -> Begun:
+        found = super().begin(prompt, cache=cache)
+        if found.cached:
+            self.late = bytes(self.state.recurrent)
+            self.state.recurrent[:] = bytes(len(self.late))
+        return found
+
+    def complete(self) -> None:
+        if self.late:
+            self.state.recurrent[:] = self.late
+        self.late = b""
+
+    def prefill(self, upto: int) -> int:
+        self.late = b""
+        return super().prefill(upto)
+
+
+class LateUnlessLookedAt(Variant):
+    class Session(LateSession):
+        def parts(self) -> Sequence[StatePart]:
+            self.complete()
+            return super().parts()
+
+
+class LateUnlessAwaited(Variant):
+    class Session(LateSession):
+        def synchronize(self) -> None:
+            self.complete()
+            super().synchronize()
+
+
 class ForgetsRecurrent(Variant):
     class Session(StarterSession):
         def take(self, saved: State) -> Begun:
