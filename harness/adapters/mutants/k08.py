@@ -131,6 +131,23 @@ class NamespaceNotInKey(Mutant):
     engine = _unkeyed("namespace")
 
 
+_SHORT = 7
+
+
+class _NamespaceCut(TorchEngine):
+    def session_identity(self, options: SessionOptions) -> dict[str, str | int | bool]:
+        whole = super().session_identity(options)
+        return whole | {name: str(value)[:_SHORT] for name, value in whole.items() if name == "namespace"}
+
+
+class NamespaceCut(Mutant):
+    """The key holds the first letters of a namespace: tenants whose names begin alike share their prefixes."""
+
+    mutant_id = "K08.namespace-cut"
+    stopped_by = Stop(scenario="F08", cell={"scope": "namespaces"}, check="other-starts-cold", reason="other_count")
+    engine = _NamespaceCut
+
+
 class ChunkNotInKey(Mutant):
     """The chunk size is no part of the key: a prefix forwarded in other chunks is reused."""
 
