@@ -566,5 +566,5 @@ class CancelKeepsGenerator(Mutant):
     """The prompt after a cancelled one draws on from where the cancelled one stopped."""
 
     mutant_id = "K05.cancel-keeps-generator"
-    stopped_by = Stop(scenario="D03", cell={"at": "on"}, check="drawn-again-exact", phase="restored")
+    stopped_by = Stop(scenario="D03", cell={"at": "on", "route": "ar"}, check="drawn-again-exact", phase="restored")
     session = _CancelledDrawsOn

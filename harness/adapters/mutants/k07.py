@@ -11,8 +11,7 @@ from torch import Tensor
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import ViewFixed, ViewRows, viewing
-from harness.adapters.torch_adapter import TorchAdapterEngine
-from harness.engines.interface import Options
+from harness.adapters.torch_session import TorchAdapterSession
 from harness.torch_engine.buffers import SessionBuffers
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Entry
@@ -307,14 +306,12 @@ class SlotUsedAgain(Mutant):
     engine = _SlotsUsedAgain
 
 
-class _HandleNamesAgain(TorchAdapterEngine):
-    _kept = 0
-
-    def keep(self, handle: SessionHandle) -> str:
-        self._kept += 1
-        name = f"h{(self._kept - 1) % _SLOTS}"
-        self._handles[name] = handle
-        return name
+class _HandleNamesAgain(TorchAdapterSession):
+    def snapshot(self) -> str:
+        name, handles = super().snapshot(), self._engine.__dict__["_handles"]
+        place = f"h{(int(name[1:]) - 1) % _SLOTS + 1}"
+        handles[place] = handles.pop(name)
+        return place
 
 
 class HandleNameAgain(Mutant):
@@ -322,9 +319,4 @@ class HandleNameAgain(Mutant):
 
     mutant_id = "K07.handle-name-again"
     stopped_by = Stop(scenario="A05", check="several-1", part="meta", phase="restored")
-
-    def open(self, options: Options) -> TorchAdapterEngine:
-        """Open the engine, with three names for handles."""
-        made = super().open(options)
-        made.__class__ = _HandleNamesAgain
-        return made
+    adapter_session = _HandleNamesAgain
