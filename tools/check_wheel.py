@@ -191,8 +191,9 @@ def build(places: Places) -> str:
 
 def install(places: Places) -> str:
     """Make an environment that has nothing, and install the wheel with the pins."""
-    venv.EnvBuilder(with_pip=True, symlinks=os.name != "nt").create(places.home)
-    pip = [places.program("python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    venv.EnvBuilder(with_pip=False, symlinks=os.name != "nt").create(places.home)
+    pip = [sys.executable, "-m", "pip", "--python", places.program("python"), "--disable-pip-version-check"]
+    pip += ["install", "--quiet", "--no-compile"]  # most of what is installed is never imported here
     call([*pip, "-c", str(ROOT / "constraints.txt"), str(_wheel(places))], cwd=places.base)
     places.empty.mkdir()
     said = call([places.program("statecert"), "--version"], cwd=places.empty)

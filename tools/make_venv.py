@@ -51,10 +51,8 @@ def main() -> int:
     constraints = HOME / "constraints.txt"
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     constraints.write_text("\n".join(x for x in lines if not (own and x.startswith(("torch==", "numpy==")))) + "\n")
-    pip = [str(HOME / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     say("installing (about a minute) ...")
-    result = subprocess.run([*pip, "-c", str(constraints), "-e", f"{ROOT}[dev]"], check=False)
-    if result.returncode:
+    if not installed(constraints, f"{ROOT}[dev]"):
         say("pip could not install what pyproject.toml asks for; its last lines above say why")
         return 3
     STAMP.write_text(wanted)
@@ -69,14 +67,27 @@ def add_extras(names: str) -> int:
     if not missing:
         return 0
     say(f"installing {', '.join(missing)} (about a minute) ...")
-    pip = [str(HOME / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    spec = f"{ROOT}[{','.join(missing)}]"
-    result = subprocess.run([*pip, "-c", str(HOME / "constraints.txt"), "-e", spec], check=False)
-    if result.returncode:
+    if not installed(HOME / "constraints.txt", f"{ROOT}[{','.join(missing)}]"):
         say("pip could not install the extras; its last lines above say why")
         return 3
     EXTRAS.write_text("\n".join([*known, *(f"{name} {wanted}" for name in missing)]))
     return 0
+
+
+def installed(constraints: Path, spec: str) -> bool:
+    """Install into the environment, byte code included; whether pip could.
+
+    pip would compile on one processor, which takes longer than all the rest; here all of them do.
+    """
+    python = str(HOME / "bin" / "python")
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    if subprocess.run([*pip, "-c", str(constraints), "-e", spec], check=False).returncode:
+        return False
+    # a package may bring a file that this Python cannot read; who imports it says so
+    subprocess.run(
+        [python, "-m", "compileall", "-qq", "-j", "0", *map(str, HOME.glob("lib/*/site-packages"))], check=False
+    )
+    return True
 
 
 def stamp() -> str:

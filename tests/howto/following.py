@@ -107,7 +107,7 @@ def environment(*import_path: Path) -> dict[str, str]:
         **os.environ,
         "PATH": os.pathsep.join(folders),
         "PYTHONPATH": os.pathsep.join(map(str, import_path)),
-        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONDONTWRITEBYTECODE": "",
         "NO_COLOR": "1",
     }
 

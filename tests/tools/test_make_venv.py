@@ -164,9 +164,11 @@ def test_without_one_the_pinned_torch_is_installed(desk: Desk) -> None:
     assert desk.tool.main() == 0
     assert desk.made == [""]
     assert "torch==2.13.0\n" in desk.constraints
-    (command,) = desk.installs
+    command, compiling = desk.installs
     assert command[command.index("-c") + 1] == str(desk.folder / ".venv" / "constraints.txt")
     assert command[-2:] == ["-e", f"{desk.folder}[dev]"]
+    assert "--no-compile" in command
+    assert compiling[1:3] == ["-m", "compileall"]
 
 
 def test_an_environment_that_is_up_to_date_is_left_alone(desk: Desk) -> None:
