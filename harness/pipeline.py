@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.deriving.bodies import body_of
 from harness.deriving.product import expand
+from harness.deriving.validity import require_sensible
 from harness.errors import InvalidDocumentError, InvalidScenarioError, NothingToDoError, StorageError, UsageError
 from harness.model.campaign import CampaignRecords
 from harness.model.evidence import Evidence, Header, Observation
@@ -104,7 +105,10 @@ def make_plans(chosen: Sequence[tuple[Scenario, Sequence[str]]], suite: str, sca
         scales = [scale] if scale is not None else scenario.suites.get(suite, ())
         if scales:
             name = suite if scale is None else ADHOC
-            plans.append(expand(scenario, scales, suite=name, selected=cells or None))
+            plan = expand(scenario, scales, suite=name, selected=cells or None)
+            for cell in plan.cells:
+                require_sensible(cell, f"{scenario.where or scenario.id}#/procedure")
+            plans.append(plan)
     if not plans:
         known = sorted({name for scenario, _ in chosen for name in scenario.suites})
         raise UsageError(f"no scenario here belongs to suite {suite!r}; suites are: {', '.join(known)}")

@@ -14,7 +14,7 @@ from harness.deriving import axes as axis
 from harness.deriving.arms import capabilities, options, parse_arm
 from harness.deriving.lengths import Scaling, length, optional_length
 from harness.deriving.node import Node
-from harness.deriving.questions import automatic_checks, parse_check
+from harness.deriving.questions import automatic_checks, parse_check, with_limits
 from harness.deriving.validity import require_valid
 from harness.deriving.walk import Walk
 from harness.errors import UsageError
@@ -163,7 +163,7 @@ def _resolved(node: Node, identity: CellId, coords: Coords, scale: int) -> CellP
     prompts = _prompts(node.child("prompts"), scaling)
     arms = tuple(parse_arm(arm, scaling) for arm in node.child("arms").elements())
     observability = node.child("observability").choice(Observability)
-    asked = tuple(parse_check(check, scaling) for check in node.child("checks").elements())
+    asked = with_limits([parse_check(check, scaling) for check in node.child("checks").elements()])
     engine = options(node.child("engine"), scaling) if "engine" in node else {}
     families = node.child("families").elements() if "families" in node else ()
     cell = CellPlan(

@@ -7,6 +7,7 @@ from typing import Final
 
 from harness.deriving.lengths import Scaling, optional_length
 from harness.deriving.node import Node
+from harness.model.noun import replace
 from harness.model.scenario import Arm, CheckKind, CheckSpec, PointRef
 from harness.model.values import ArmRole, Guarantee, Observability, Phase, Witness
 
@@ -73,6 +74,7 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
         entire=fields.optional_flag("entire"),
         fields=tuple(element.text() for element in _list(fields, "fields")) or FIELDS,
         limits=_limits(fields, "limits") if kind in _NEAR else {},
+        beyond=fields.optional_text("beyond", ""),
         reordered=_limits(fields, "if_reordered") if "if_reordered" in fields else {},
         pairs=_pairs(fields) if kind is CheckKind.QUICKER else (),
         margin_ppm=fields.child("margin_ppm").integer() if "margin_ppm" in fields else 0,
@@ -80,6 +82,12 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
         gain_at_most=fields.child("gain_at_most").integer() if "gain_at_most" in fields else 0,
         unit_name="bytes" if kind is CheckKind.STORED and "unit" not in fields else _UNITS.get(kind, ""),
     )
+
+
+def with_limits(checks: Sequence[CheckSpec]) -> tuple[CheckSpec, ...]:
+    """Give each control that must lie beyond a near check the limits of that one; none where it is no near check."""
+    limits = {check.id: check.limits for check in checks if check.kind is CheckKind.NEAR}
+    return tuple(replace(check, limits=limits.get(check.beyond, {})) if check.beyond else check for check in checks)
 
 
 def automatic_checks(arms: Sequence[Arm], observability: Observability) -> tuple[CheckSpec, ...]:

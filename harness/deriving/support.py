@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
+from harness.deriving.questions import with_limits
 from harness.model.noun import replace
 from harness.model.scenario import Arm, CellPlan, CheckKind, CheckSpec, PointRef, Step, StepKind
 from harness.model.values import ArmRole, Capability, Family, Guarantee, Observability
@@ -136,7 +137,8 @@ def for_target(cell: CellPlan, capabilities: Collection[str], told: Mapping[str,
         if arm.role is ArmRole.CONTROL and (not set(arm_needs(arm)) <= able or arm_lacks(arm, told))
     }
     if (_told(told, REORDERED) or frozenset()) & set(cell.families):
-        cell = replace(cell, checks=tuple(_near(check) if check.reordered else check for check in cell.checks))
+        nearer = [_near(check) if check.reordered else check for check in cell.checks]
+        cell = replace(cell, checks=with_limits(nearer))
     has = _told(told, FAMILIES)
     if has is not None and not has.issuperset(cell.families):
         cell = replace(cell, families=tuple(family for family in cell.families if family in has))

@@ -71,6 +71,24 @@ def _require_controls(cell: CellPlan, where: str) -> None:
         Node(value=None, where=f"{where}/requires").fail("observability parts needs the capability parts")
 
 
+def require_sensible(cell: CellPlan, where: str) -> None:
+    """Do nothing if each near check has a control that must lie beyond it: limits that nothing exceeds show nothing.
+
+    Asked of scenarios that are about to run. Evidence of older ones, whose controls had to differ only, is judged as it
+    was meant.
+
+    Raises:
+        InvalidScenarioError: A near check has none.
+    """
+    beyond = {check.beyond for check in cell.checks if check.kind is CheckKind.SEEN}
+    for check in cell.checks:
+        if check.kind is CheckKind.NEAR and check.id not in beyond:
+            Node(value=None, where=f"{where}/checks").fail(
+                f"found the near check {check.id} and no seen check with beyond: {check.id}; "
+                "a wrong state must be shown to lie farther away than its limits"
+            )
+
+
 def _require_budgets(cell: CellPlan, where: str) -> None:
     seen: set[str] = set()
     for number, arm in enumerate(cell.arms):
@@ -209,6 +227,8 @@ class _Question:
         role = next(arm.role for arm in self._cell.arms if check.candidate and arm.id == check.candidate.arm)
         if check.kind in (CheckKind.EXACT, CheckKind.NEAR, CheckKind.ACROSS) and role is ArmRole.CONTROL:
             self._node.fail("found a candidate in a control arm; a control is judged by seen")
+        if check.beyond:
+            self._require_near()
         if check.kind is CheckKind.SEEN and role is not ArmRole.CONTROL:
             self._node.fail("found a candidate outside a control arm; allowed is a step of a control")
         if check.kind is not CheckKind.UNCHANGED and not images:
@@ -224,6 +244,16 @@ class _Question:
                 f"found limits for {', '.join(sorted(limits))} and the fields {', '.join(sorted(fields))}; "
                 "a near check looks at parts or logits, and states a limit for the logits if it looks at them"
             )
+
+    def _require_near(self) -> None:
+        """What a control must lie beyond is a near check, or one that is near for some targets."""
+        near = [check.id for check in self._cell.checks if check.kind is CheckKind.NEAR or check.reordered]
+        if self._check.beyond not in near:
+            self._node.fail(
+                f"found beyond {self._check.beyond}; near checks of this cell are: {', '.join(near) or 'none'}"
+            )
+        if not set(self._check.fields) & {"parts", "logits"}:
+            self._node.fail("found beyond and no look at parts or logits; distances are measured of these")
 
     def _both_export(self) -> bool:
         refs = (self._check.candidate, self._check.reference)

@@ -301,7 +301,9 @@ class CheckSpec:
     """What ``exact``, ``near`` and ``unchanged`` compare."""
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """``near``: name or family of parts (``logits`` too) to the largest distance: ``ulp``, ``relative_ppb``,
-    ``absolute_nano``. What is not named must be equal."""
+    ``absolute_nano``. What is not named must be equal. ``seen``: those of the check in ``beyond``."""
+    beyond: str = ""
+    """``seen``: id of the near check whose limits the control must exceed; empty: it is enough that it differs."""
     reordered: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """``exact``: the limits of the near check that it is for a target which says that it sums in another order."""
     pairs: Sequence[tuple[PointRef, PointRef]] = ()

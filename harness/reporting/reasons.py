@@ -89,6 +89,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "nothing_compared": "There was nothing to compare, and nothing equals nothing.",
     "not_finite": "Logits hold a NaN or an infinity.",
     "control_not_seen": "A planted corruption was not noticed: the comparison is blind here.",
+    "control_within_limits": "A state that is wrong keeps the limits of a near check: they would let it pass.",
     "no_control": "No control of the cell can run on this target, so equality would prove nothing. A control that "
     "flips a bit needs the declared capability corrupt (with store or snapshot, where it flips one of those), and the "
     "part that it flips.",

@@ -122,9 +122,9 @@ class Comparisons:
     def _paired(self, check: CheckSpec, candidate: Seen) -> Iterator[Pair]:
         if self._is_compared(check, candidate):
             reference = self._counterpart(check, candidate)
-            if reference is not None and check.kind in _NEAR:
+            if reference is not None and check.limits:
                 yield from _to_measure(check, candidate, reference)
-            elif reference is not None:
+            if reference is not None and check.kind not in _NEAR:
                 yield from _differing(check.id, candidate, reference)
 
     def _is_compared(self, check: CheckSpec, look: Seen) -> bool:
@@ -287,4 +287,4 @@ def _without_logits(rows: Mapping[str, PartRow]) -> Mapping[str, PartRow]:
 def _compares_parts(check: CheckSpec) -> bool:
     if check.candidate is None or check.reference is None or check.guarantee is Guarantee.TOKENS_ONLY:
         return False
-    return check.kind in _COMPARING and ("parts" in check.fields or check.kind in _NEAR)
+    return check.kind in _COMPARING and ("parts" in check.fields or bool(check.limits))

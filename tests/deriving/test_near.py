@@ -11,6 +11,7 @@ import pytest
 
 from harness.deriving.judge import judge
 from harness.deriving.product import expand
+from harness.deriving.validity import require_sensible
 from harness.errors import InvalidDocumentError, InvalidScenarioError
 from harness.model.evidence import Distance, Point
 from harness.model.values import CellId, DecisionAxis, Outcome, Phase, Verdict
@@ -227,3 +228,81 @@ def test_nearness_without_limits_cannot_be_planned(change: Callable[[dict[str, A
 
     with pytest.raises(InvalidScenarioError, match=text):
         expand(scenario_of_procedure("T01", procedure, "test.yaml"), [16])
+
+
+# -- controls that must lie beyond the limits --------------------------------------------------------
+
+
+def with_beyond(limits: dict[str, Any] = LIMITS, **distances: dict[str, int]) -> Recorded:
+    """The near run whose other text must lie beyond the limits; what it is measured to be, by part."""
+    run = with_near(limits=limits)
+    procedure = copy.deepcopy(dict(run.header.procedure))
+    for check in procedure["checks"]:  # type: ignore[attr-defined]
+        if check["id"] == "other-seen":
+            check["seen"]["beyond"] = "again"
+    run = run.with_procedure(procedure)
+    for part, changes in distances.items():
+        name = part.replace("_", ".")
+        if name != "logits":
+            run = run.with_part("other", "a", Phase.END, name)
+        run = measured(run, part=name, **{"check": "other-seen", **changes})  # type: ignore[arg-type]
+    return run
+
+
+FAR = {"relative_ppb": 1001}
+NEARBY = {"relative_ppb": 1000, "ulp": 50}
+
+
+def test_a_control_beyond_every_limit_is_seen() -> None:
+    assert with_beyond(layer0_recurrent=FAR, logits=FAR).result("other-seen").outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("distances", "kept"),
+    [
+        ({"layer0_recurrent": NEARBY, "logits": FAR}, "recurrent"),
+        ({"layer0_recurrent": FAR, "logits": NEARBY}, "logits"),
+        ({"layer0_recurrent": FAR}, "logits"),
+        ({}, "logits recurrent"),
+    ],
+)
+def test_a_control_that_keeps_a_limit_makes_the_cell_an_error(distances: dict[str, dict[str, int]], kept: str) -> None:
+    run = with_beyond(**distances)
+    result = run.result("other-seen")
+
+    assert (result.outcome, result.reason) == (Outcome.ERROR, "control_within_limits")
+    assert result.detail["limits_kept"] == kept
+    assert judge(run.evidence(), "test").decision.overall is Verdict.ERROR
+
+
+def test_limits_that_speak_of_nothing_that_is_there_show_nothing() -> None:
+    run = with_beyond({"logits": {"ulp": 1}, "ple": {"ulp": 1}}, logits=FAR | {"ulp": 2})
+
+    assert run.result("other-seen").outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"beyond": "cached"}, "near checks of this cell are: again"),
+        ({"beyond": "again", "fields": ["tokens"]}, "no look at parts or logits"),
+    ],
+)
+def test_what_a_control_lies_beyond_is_a_near_check_of_its_cell(changes: dict[str, Any], text: str) -> None:
+    procedure = copy.deepcopy(dict(with_near().header.procedure))
+    procedure["checks"][-1]["seen"].update(changes)  # type: ignore[index]
+
+    with pytest.raises(InvalidScenarioError, match=text):
+        expand(scenario_of_procedure("T01", procedure, "test.yaml"), [16])
+
+
+def test_a_near_check_without_such_a_control_is_judged_as_it_was_meant_and_is_not_run_again() -> None:
+    plan, sound = (
+        expand(scenario_of_procedure("T01", run.header.procedure, "test.yaml"), [16])
+        for run in (with_near(), with_beyond())
+    )
+
+    with pytest.raises(InvalidScenarioError, match="no seen check with beyond: again"):
+        require_sensible(plan.cells[0], "test.yaml")
+    require_sensible(sound.cells[0], "test.yaml")
+    assert with_near().result("other-seen").outcome is Outcome.PASS

@@ -23,7 +23,7 @@ from harness.deriving.ids import certificate_id
 from harness.model.certificate import Certificate, Event, Status
 from harness.model.evidence import Distance, PartRow, PartTable, Point
 from harness.model.scenario import Scenario
-from harness.model.values import CertificateState, Phase, ReasonCode, Sha256
+from harness.model.values import NO_LAYER, CertificateState, Family, Phase, ReasonCode, Sha256
 from harness.wire import canonical
 from harness.wire.certificate_doc import format_certificate
 from harness.wire.event_doc import event_id
@@ -153,6 +153,7 @@ def a_failing_run() -> Recorded:
 
 
 _EXACT = b"exact: {candidate: warm.again, reference: cold.a, witness: copied}"
+_OTHER = b"seen: {candidate: other.a, reference: cold.a}"
 _LIMITS = b"{recurrent: {ulp: 100}, logits: {ulp: 100}}"
 
 
@@ -176,26 +177,46 @@ def a_run_that_may_reorder(number: int, *, told: bool) -> Recorded:
     return _lying_near(run.with_target(identity=identity))
 
 
+def a_run_with_a_control_beyond(ulp: int) -> Recorded:
+    """A near run whose other text must lie beyond the limits, and lies so many places away."""
+    text = SCENARIO.replace(_EXACT, _EXACT[:-1].replace(b"exact", b"near") + b", limits: " + _LIMITS + b"}")
+    text = text.replace(_OTHER, _OTHER[:-1] + b", beyond: again}")
+    run = _lying_near(recorded(scenario(text)))
+    for part in (part_name("recurrent"), Family.LOGITS):
+        run = _measured(run, "other-seen", part, ulp=ulp)
+    return run
+
+
 def _lying_near(run: Recorded) -> Recorded:
     part = part_name("recurrent")
-    run = run.with_part("warm", "again", Phase.END, part)
-    row = next(row for one in run.observations if isinstance(one, PartTable) for row in one.rows if row.name == part)
+    return _measured(run.with_part("warm", "again", Phase.END, part), "again", part, ulp=7)
+
+
+def _measured(run: Recorded, check: str, part: str, *, ulp: int) -> Recorded:
+    """A run with one more distance, of a part at the end."""
+    tables = [one for one in run.observations if isinstance(one, PartTable)]
+    row = next((row for one in tables for row in one.rows if row.name == part), None)
     found = Distance(
         cell=next(one.cell for one in run.observations if isinstance(one, Point)),
-        check="again",
+        check=check,
         phase=Phase.END,
         part=part,
-        family=row.family,
-        layer=row.layer,
-        element_type=row.element_type,
-        elements=prod(row.shape),
+        family=row.family if row else Family.LOGITS,
+        layer=row.layer if row else NO_LAYER,
+        element_type=row.element_type if row else "f32",
+        elements=prod(row.shape) if row else 512,
         differing_elements=1,
-        ulp=7,
+        ulp=ulp,
         relative_ppb=90,
         absolute_nano=90,
         finite=True,
     )
     return replace(run, observations=(*run.observations[:-2], found, *run.observations[-2:]))
+
+
+def valid_beyond(folder: Path) -> None:
+    """A near run whose control lies beyond its limits."""
+    issue(a_run_with_a_control_beyond(ulp=101).data(), folder)
 
 
 def valid_near(folder: Path) -> None:
@@ -252,6 +273,7 @@ VALID: dict[str, Change] = {
     "valid_stop": valid_stop,
     "valid_tokens": valid_tokens,
     "valid_near": valid_near,
+    "valid_beyond": valid_beyond,
     "valid_reordered": valid_reordered,
 }
 """Folders on which no rule has anything to say."""

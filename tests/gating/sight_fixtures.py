@@ -17,6 +17,7 @@ from tests.gating.fixtures import (
     a_failing_run,
     a_near_run,
     a_run,
+    a_run_with_a_control_beyond,
     a_varying_run,
     edited,
     file_run,
@@ -146,6 +147,11 @@ def control_not_seen(folder: Path) -> None:
         for one in run.observations
     ]
     swapped(folder, replace(run, observations=tuple(blind)))
+
+
+@fixture("CG309", "CG301")
+def control_within_limits(folder: Path) -> None:
+    file_run(folder, a_run_with_a_control_beyond(ulp=100), good_body(a_run_with_a_control_beyond(ulp=101)))
 
 
 @fixture("CG309", "CG301")

@@ -1,7 +1,9 @@
 """``CTRL.SEEN``: a control. Passes only if the corruption shows, where it was put.
 
 A control that is not seen says that the harness is blind, not that the engine is wrong: the answer is ``error``, and
-nothing else in the cell counts as a pass.
+nothing else in the cell counts as a pass. So it is where a control is to show what a near check catches (``beyond``),
+and does not: for each of its limits that speaks of something looked at, the wrong state must lie farther away in one
+place at least. A limit that even a wrong state keeps can fail nothing.
 """
 
 from __future__ import annotations
@@ -10,13 +12,14 @@ from collections.abc import Sequence
 
 from harness.deriving.checks.answers import absent, answer
 from harness.deriving.checks.exact import not_repeatable
+from harness.deriving.checks.near import limit_of
 from harness.deriving.checks.same_image import images
 from harness.deriving.compare import Comparison
 from harness.deriving.pairing import comparisons, pairing
 from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
 from harness.model.scenario import CheckSpec, PointRef, StepKind
-from harness.model.values import Outcome
+from harness.model.values import Family, Outcome
 
 
 def check(view: CellView, spec: CheckSpec) -> CheckResult:
@@ -28,7 +31,30 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
         ref, phase = found.missing[0]
         return absent(view, spec, ref, {"phase": str(phase)})
     doubt = not_repeatable(view, spec, found)
-    return doubt or _judged(spec, comparisons(view, spec, found))
+    compared = comparisons(view, spec, found)
+    judged = doubt or _judged(spec, compared)
+    return (_kept(view, spec, compared) or judged) if judged.outcome is Outcome.PASS else judged
+
+
+def _kept(view: CellView, spec: CheckSpec, compared: Sequence[Comparison]) -> CheckResult | None:
+    """Return the answer where the control keeps a limit that it was to exceed; None: it exceeds each of them."""
+    asked: dict[str, bool] = {}
+    for one in compared:
+        rows = view.table(one.pair.candidate).rows if "parts" in spec.fields else []
+        looked = [(row.name, row.family) for row in rows]
+        looked += [(Family.LOGITS, Family.LOGITS)] if "logits" in spec.fields and one.pair.candidate.logits else []
+        for name, family in looked:
+            limits = limit_of(spec.limits, name, family)
+            if limits:
+                found = view.distances.get((spec.id, one.pair.phase, name))
+                exceeded = found is not None and any(getattr(found, word) > most for word, most in limits.items())
+                key = name if name in spec.limits else family
+                asked[key] = asked.get(key, False) or exceeded
+    kept = sorted(key for key, exceeded in asked.items() if not exceeded)
+    if spec.limits and (kept or not asked):
+        detail = {"limits_kept": " ".join(kept)}
+        return answer(spec, Outcome.ERROR, "control_within_limits", observed=(kept or ["nothing"])[0], detail=detail)
+    return None
 
 
 def _images(view: CellView, spec: CheckSpec) -> CheckResult:

@@ -43,8 +43,20 @@ def _fired(sight: Sight, plan: CellPlan, spec: CheckSpec | None) -> bool:
     images = [_image(sight, plan, ref) for ref in (spec.candidate, spec.reference)]
     if all(images):
         return images[0] != images[1]
+    if spec.limits and not _exceeds(sight, plan, spec):
+        return False
     pairs = sight.pairs(plan.id, spec)
     return any(other is not None and sight.unequal(one, other, tuple(spec.fields)) for one, other in pairs)
+
+
+def _exceeds(sight: Sight, plan: CellPlan, spec: CheckSpec) -> bool:
+    """Something that was measured lies beyond the limits that the control was to exceed."""
+    return any(
+        int(getattr(found, word)) > most
+        for (cell, check, _, name), found in sight.distances.items()
+        if (cell, check) == (plan.id, spec.id)
+        for word, most in (spec.limits.get(name) or spec.limits.get(found.family) or {}).items()
+    )
 
 
 def _image(sight: Sight, plan: CellPlan, ref: PointRef | None) -> str:
@@ -62,6 +74,7 @@ RULE = Rule(
     failing=(
         "control_not_seen",
         "control_missing",
+        "control_within_limits",
     ),
     certificate=check,
 )
