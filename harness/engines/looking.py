@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 
 from harness.digest.blocks import equal, opened
@@ -33,6 +34,9 @@ TOLD_FROM: Final = 64
 """Bytes from which on a part is told to be uniform."""
 _STREAMS: Final = ("fixed", "rows")
 _FAMILIES: Final = frozenset(Family)
+_OF_A_ROW: Final = itemgetter("name", "family", "element_type", "stream", "sha256", "layer", "bytes", "shape")
+_TEXT: Final = {str}
+_INTEGER: Final = {int}
 _LOGITS: Final = "f32"
 _TAKEN: Final[Mapping[str, Family | None]] = {"logits": Family.LOGITS, "tokens": None, "position": None}
 """Names that a comparison has for things beside the parts, and the one family that may use each; None: none may."""
@@ -116,14 +120,14 @@ def row_from(value: Row) -> PartRow:
         ProtocolError: A field is missing or has another type.
     """
     try:
-        name, family, element_type, stream, sha256 = (
-            _text(value[key]) for key in ("name", "family", "element_type", "stream", "sha256")
-        )
-        layer, size = _number(value["layer"]), _number(value["bytes"])
-        shape, same = value["shape"], value.get("uniform", False)
-        extents = [_number(extent) for extent in shape] if isinstance(shape, list) else [_number(shape)]
-    except (KeyError, TypeError) as error:
+        *texts, layer, size, shape = _OF_A_ROW(value)
+    except KeyError as error:
         raise ProtocolError(f"found a part row that lacks something ({error})") from error
+    extents = shape if type(shape) is list else [shape]
+    if {*map(type, texts)} != _TEXT or {*map(type, (layer, size, *extents))} != _INTEGER:
+        raise ProtocolError(f"found a part row with a field of another type: {sorted(value.items())}")
+    name, family, element_type, stream, sha256 = texts
+    same = value.get("uniform", False)
     return PartRow(
         name=name,
         family=family,
@@ -160,15 +164,3 @@ def logits_of(session: Session, parts: Sequence[StatePart], *, element_type: str
         return Logits(sha256=part_digest(flat), finite=all_finite(flat, told))
     except ValueError as error:
         raise ProtocolError(f"logits: {error}") from error
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{type(value).__name__} instead of text")
-    return value
-
-
-def _number(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{type(value).__name__} instead of an integer")
-    return value

@@ -86,7 +86,7 @@ class EvidenceWriter:
     """
 
     def __init__(self, path: Path, header: Header, *, names: Iterable[str] = ()) -> None:
-        self._names = tuple(names)
+        self._watch = privacy.Watch(names)
         self._roots: set[str] = set()
         first = self._line(header)
         from harness.wire.files import AppendLog
@@ -112,10 +112,8 @@ class EvidenceWriter:
                 that was not written.
             StorageError: The disk refuses, or the file is closed.
         """
-        if isinstance(observation, PartTable):
-            if observation.root in self._roots:
-                return
-            _require_root(observation, "parts record")
+        if isinstance(observation, PartTable) and observation.root in self._roots:
+            return
         if isinstance(observation, Point) and observation.root not in self._roots:
             raise InvalidDocumentError("found a point before its part table; write the table first", where="record")
         self._log.append(self._line(observation))
@@ -152,10 +150,13 @@ class EvidenceWriter:
         value = records.record_to_mapping(record)
         where = f"{value['type']} record"
         schemas.validate(value, SCHEMA, where)
-        found = privacy.findings(value, self._names)
+        if isinstance(record, PartTable):
+            _require_root(canonical.digest(value["rows"]), record, where)
+        line = canonical.line(value)
+        found = self._watch.findings(value, line)
         if found:
             raise InvalidDocumentError(f"private: {'; '.join(found[:5])}. Leave it out or hash it", where=where)
-        return canonical.line(value)
+        return line
 
 
 def read_evidence(data: bytes, where: str) -> Evidence:
@@ -232,7 +233,7 @@ class _Reader:
         if isinstance(observation, PartTable):
             if observation.root in self._roots:
                 raise InvalidDocumentError("found a part table a second time; allowed is once", where=where)
-            _require_root(observation, where)
+            _require_root(part_table(observation.rows).root, observation, where)
             self._roots.add(observation.root)
         if isinstance(observation, Point) and observation.root not in self._roots:
             raise InvalidDocumentError("found a point before its part table", where=where)
@@ -244,8 +245,8 @@ def _checked(value: Mapping[str, object], where: str) -> records.Record:
     return records.record_from_mapping(value, where)
 
 
-def _require_root(table: PartTable, where: str) -> None:
-    if part_table(table.rows).root != table.root:
+def _require_root(root: str, table: PartTable, where: str) -> None:
+    if root != table.root:
         raise InvalidDocumentError("the root is not the digest of the rows", where=where)
 
 

@@ -91,7 +91,11 @@ def _plain_fields(noun: Record | PartRow) -> dict[str, object]:
         _SHAPES[kind] = _shape(kind)
     for name, default in _SHAPES[kind]:
         value = getattr(noun, name)
-        if value != default or type(value) is not type(default):
+        own = type(value)
+        if own in _SCALARS:
+            if own is not type(default) or value != default:
+                found[name] = value
+        elif value != default or own is not type(default):
             plain = _plain(value)
             if plain != default:
                 found[name] = plain
@@ -112,9 +116,9 @@ def _plain(value: object) -> object:
     if isinstance(value, PartRow):
         return row_to_mapping(value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): item if type(item) in _SCALARS else _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [item if type(item) in _SCALARS else _plain(item) for item in value]
     return value
 
 

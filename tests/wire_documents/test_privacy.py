@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import pytest
 
-from harness.wire.privacy import WITHHELD, findings, text_kind, told
+from harness.wire.canonical import canonical
+from harness.wire.privacy import WITHHELD, Watch, findings, text_kind, told
 from tests.fakes.evidence import recorded
 
+NAMES = ["lab-box-3", "alice1", "c0ffee" * 10 + "c0de"]
+PRIVATE = [
+    "/home/somebody/model.gguf", "loaded /opt/rocm/lib/libhip.so", "path=/srv/x/y", "C:\\Users\\x", "D:/models/a",
+    "~/models/x", "file:///x", "\\\\server\\share", "(/var/log/x)", "someone@example.org",
+    "GPU-12345678-1234-1234-1234-123456789abc", "00:1b:44:11:3a:b7", "192.168.1.20", "ghp_abcdefghijklmnopqrst",
+    "hf_abcdefghijklmnopqrst", "AKIAABCDEFGHIJKLMNOP", "password: hunter22", "-----BEGIN KEY", "host lab-box-3 up",
+    "/root", "user Alice1",
+    "c0ffee" * 10 + "c0de",
+]  # fmt: skip
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "/home/somebody/model.gguf", "loaded /opt/rocm/lib/libhip.so", "path=/srv/x/y", "C:\\Users\\x", "D:/models/a",
-        "~/models/x", "file:///x", "\\\\server\\share", "(/var/log/x)", "someone@example.org",
-        "GPU-12345678-1234-1234-1234-123456789abc", "00:1b:44:11:3a:b7", "192.168.1.20", "ghp_abcdefghijklmnopqrst",
-        "hf_abcdefghijklmnopqrst", "AKIAABCDEFGHIJKLMNOP", "password: hunter22", "-----BEGIN KEY", "host lab-box-3 up",
-        "/root", "user Alice1",
-    ],
-)  # fmt: skip
+
+@pytest.mark.parametrize("text", PRIVATE)
 def test_private_things_are_found(text: str) -> None:
-    assert text_kind(text, names=["lab-box-3", "alice1"])
+    assert text_kind(text, names=NAMES)
+
+
+@pytest.mark.parametrize("text", PRIVATE)
+def test_a_watch_says_of_every_document_what_a_look_at_it_alone_says(text: str) -> None:
+    watch = Watch(NAMES)
+    clean = {"name": "layer0.k", "sha256": "ab" * 32, "more": [1, True, "bytes/s"]}
+
+    for value in (clean, {**clean, "more": [text]}, {**clean, text: 1}, {**clean, "serial": "12"}, clean):
+        assert list(watch.findings(value, canonical(value))) == findings(value, NAMES)
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,7 @@ from harness.wire import canonical, evidence_doc, privacy
 from harness.wire.records import record_to_mapping
 
 _MOST: Final = 20
-_DIGESTS: Final = (32, 40, 64)
-"""Digits of run ids, commits and SHA-256: no pattern of a private thing fits them."""
-_HEX: Final = frozenset("0123456789abcdef")
-_MOST_CLEAN: Final = 50_000
-_CLEAN: Final[set[bytes]] = set()
-"""Texts in which nothing private was found, digests left out: those are never the same twice."""
+_WATCH: Final = privacy.Watch()
 
 
 def check_certificate(subject: Subject) -> Problems:
@@ -66,27 +61,8 @@ def _in_evidence(evidence: Evidence) -> Iterator[str]:
 
 
 def _findings(value: object, text: bytes = b"") -> Sequence[str]:
-    """Return what :func:`privacy.findings` returns; texts that many records share are looked at once.
-
-    In canonical bytes without a backslash every text, key or value, stands between two quotes. So the texts of a
-    document are a split away, and only those that no document had before are looked at.
-    """
-    data = text or canonical.canonical_trusted(value)
-    if b"\\" in data:
-        return privacy.findings(value)
-    fresh = {*data.split(b'"')[1::2]} - _CLEAN
-    for one in fresh:
-        word = one.decode()
-        if not _is_digest(word) and (privacy.names_somebody(word) or privacy.text_kind(word)):
-            return privacy.findings(value)
-    if len(_CLEAN) > _MOST_CLEAN:
-        _CLEAN.clear()
-    _CLEAN.update(one for one in fresh if len(one) not in _DIGESTS)
-    return ()
-
-
-def _is_digest(text: str) -> bool:
-    return len(text) in _DIGESTS and _HEX.issuperset(text)
+    """Return what :func:`privacy.findings` returns; texts that many records share are looked at once."""
+    return _WATCH.findings(value, text or canonical.canonical_trusted(value))
 
 
 @lru_cache(maxsize=8192)
