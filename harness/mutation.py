@@ -77,6 +77,17 @@ class Tried:
 class ManyHost(EngineHost):
     """A host whose one child serves one target after another."""
 
+    def __init__(self, target: Target, folder: Path, options: HostOptions) -> None:
+        super().__init__(target, folder, options)
+        self._digested: dict[str, Sequence[Sequence[object]]] = {}
+
+    def digested(self, declared: Mapping[str, Sequence[str]]) -> Sequence[Sequence[object]]:
+        """Let the child digest path sets, the first time that it is asked for these: mutants share their files."""
+        key = repr(sorted(declared.items()))
+        if key not in self._digested:
+            self._digested[key] = super().digested(declared)
+        return self._digested[key]
+
     def become(self, target: Target) -> TargetFacts:
         """Load another adapter into the child, and say who its engine is.
 

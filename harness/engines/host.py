@@ -439,13 +439,17 @@ class EngineHost:
         return ""
 
     def _subject(self, identity: Mapping[str, object]) -> Subject:
-        told = self._ask("subject", {"path_sets": identity["path_sets"]}).body.get("path_sets")
         return Subject(
             identity={name: fact for name, fact in identity.items() if name != "device"},
-            path_sets=told if isinstance(told, list) else [],
+            path_sets=self.digested(patterns(identity["path_sets"])),
             capabilities=self.capabilities,
             device=self._device,
         )
+
+    def digested(self, declared: Mapping[str, Sequence[str]]) -> Sequence[Sequence[object]]:
+        """Let the child digest the files of path sets; return name, digest and number of files of each."""
+        told = self._ask("subject", {"path_sets": declared}).body.get("path_sets")
+        return told if isinstance(told, list) else []
 
     def _require_same_subject(self) -> None:
         """Ask a new child who it is, and compare with what the first one said."""
