@@ -20,17 +20,9 @@ from harness.model.decision import CellDecision
 from harness.model.evidence import Evidence
 from harness.model.scenario import Plan, Scenario
 from harness.model.values import Outcome
-from harness.mutation import (
-    Expected,
-    Workshop,
-    cell_of,
-    crash_in,
-    expectations,
-    run_cell,
-    scaled_suite,
-    side_by_side,
-    workshops,
-)
+from harness.mutation.expecting import Expected, cell_of, scaled_suite
+from harness.mutation.trying import crash_in
+from harness.mutation.workshops import Workshop, expectations, run_cell, side_by_side, workshops
 from harness.pipeline import make_plans
 
 _MOST_CELLS: Final = 2

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 
     def carried() -> Campaign:
         from harness.campaigning.matrix import Asked, run_matrix
-        from harness.mutation import chosen
+        from harness.mutation.expecting import chosen
         from harness.pipeline import available_scenarios, new_run_folder
 
         names = chosen(args.mutant)

@@ -19,7 +19,10 @@ from harness.errors import ExitCode, NothingToDoError, UsageError
 
 if TYPE_CHECKING:
     from harness.model.scenario import Scenario
-    from harness.mutation import Cross, Expected, Tried, Workshop
+    from harness.mutation.crossing import Cross
+    from harness.mutation.expecting import Expected
+    from harness.mutation.trying import Tried
+    from harness.mutation.workshops import Workshop
     from harness.reporting.tables import Table
 
 EXAMPLE = "example: statecert mutants K01 K07.handle-views"
@@ -57,7 +60,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     """Run, print, say how many were stopped."""
-    from harness.mutation import chosen, expectations, workshops
+    from harness.mutation.expecting import chosen
+    from harness.mutation.workshops import expectations, workshops
     from harness.pipeline import available_scenarios, new_run_folder
 
     names = chosen(args.mutant, args.preset, args.target)
@@ -125,7 +129,7 @@ def _kind_row(kind: str, names: Sequence[str], scenarios: Mapping[str, Scenario]
 def _each(
     shops: Sequence[Workshop], wanted: Sequence[Expected], scenarios: Mapping[str, Scenario], args: argparse.Namespace
 ) -> ExitCode:
-    from harness.mutation import Serial, runs_of, try_all
+    from harness.mutation.trying import Serial, runs_of, try_all
     from harness.reporting.progress import progress
 
     if not wanted:
@@ -194,7 +198,9 @@ def _row(one: Tried) -> dict[str, str | int]:
 def _crossed(
     shops: Sequence[Workshop], wanted: Sequence[Expected], scenarios: Mapping[str, Scenario], args: argparse.Namespace
 ) -> ExitCode:
-    from harness.mutation import Serial, claims, cross, side_by_side
+    from harness.mutation.crossing import claims, cross
+    from harness.mutation.trying import Serial
+    from harness.mutation.workshops import side_by_side
     from harness.reporting.progress import progress
 
     whole = [(one, scenario) for one in wanted for scenario in scenarios.values()]

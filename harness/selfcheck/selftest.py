@@ -155,7 +155,8 @@ def mutants(names: Sequence[str], folder: Path) -> Iterator[Asked]:
     Raises:
         StatecertError: The engine does not start.
     """
-    from harness.mutation import Serial, expectations, runs_of, try_all, workshops
+    from harness.mutation.trying import Serial, runs_of, try_all
+    from harness.mutation.workshops import expectations, workshops
     from harness.pipeline import available_scenarios
 
     with workshops(folder, 1, engine="torch", device="cpu", preset="tiny") as shops:

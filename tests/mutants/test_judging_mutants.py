@@ -13,7 +13,9 @@ from harness.errors import NothingToDoError, UsageError
 from harness.model.decision import CellDecision, CheckResult
 from harness.model.evidence import Crash, Evidence
 from harness.model.values import CellId, CrashKind, DecisionAxis, Outcome, Phase
-from harness.mutation import Expected, cell_of, chosen, claims, expected_of, judged
+from harness.mutation.crossing import claims
+from harness.mutation.expecting import Expected, cell_of, chosen, expected_of
+from harness.mutation.trying import judged
 from harness.pipeline import available_scenarios
 
 EXPECTED = Expected(

@@ -19,7 +19,7 @@ from harness.commands.mutants import kind_table
 from harness.engines import registry
 from harness.errors import NothingToDoError
 from harness.model.scenario import CheckKind, Scenario
-from harness.mutation import Expected, cell_of, chosen
+from harness.mutation.expecting import Expected, cell_of, chosen
 from harness.pipeline import available_scenarios
 
 ID = re.compile(r"K(0[1-9]|1[0-5])\.[a-z][a-z0-9-]+")

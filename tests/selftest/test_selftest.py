@@ -131,7 +131,7 @@ def test_the_command_without_mutants_ends_in_0(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_the_mutants_of_a_self_test_exist_and_are_of_different_kinds() -> None:
-    from harness.mutation import chosen
+    from harness.mutation.expecting import chosen
 
     assert chosen(selftest.MUTANTS) == sorted(selftest.MUTANTS)
     assert len({name[:3] for name in selftest.MUTANTS}) == len(selftest.MUTANTS)
