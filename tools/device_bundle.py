@@ -29,6 +29,7 @@ CARRIED = (
     "attrs",
     "cryptography",
     "cffi",
+    "pynacl",
     "pycparser",
 )
 """Compiled or uncommon packages. The rest (torch, numpy, pandas, pytest, rich, jinja2, pyyaml) is expected there."""

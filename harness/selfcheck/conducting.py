@@ -32,7 +32,7 @@ SETS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "codec": {"statecert": ("harness:codec/**/*.py", "harness:selfcheck/**/*.py")},
 }
 """Part of the harness to the files that a self-check of it is about."""
-_LIBRARIES: Final = ("orjson", "jsonschema", "jsonschema-rs", "pyyaml", "cryptography", "rfc8785")
+_LIBRARIES: Final = ("orjson", "jsonschema", "jsonschema-rs", "pyyaml", "cryptography", "pynacl", "rfc8785")
 
 Write = Callable[[Mapping[str, object]], None]
 

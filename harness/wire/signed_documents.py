@@ -8,18 +8,20 @@ since it follows from the ledger.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from harness.errors import InvalidDocumentError, StorageError
 from harness.model.noun import dataclass
-from harness.wire import canonical, curve, files, sshsig
+from harness.wire import canonical, files, sshsig
 from harness.wire.allowed_signers import AllowedSigners, Line, Reason
 from harness.wire.certificate_doc import MAX_BYTES, parse_certificate
 from harness.wire.event_doc import event_to_mapping, parse_event
 
 SUFFIX: Final = ".sig"
+_READ: Final = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 EVENT_NAMESPACE: Final = "statecert/event/v1@statecert.invalid"
 
 PROVES: Final = (
@@ -107,72 +109,73 @@ def certificate_namespace(kind: str) -> str:
     return f"statecert/certificate/{kind}/v1@statecert.invalid"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Prepared:
-    """A signature that was read, and the few bytes that are left to check: its document may be let go."""
-
-    path: str
-    namespace: str
-    check: curve.Check
-
-
-def prepare(message: bytes, signature: bytes, namespace: str, path: str = "") -> Prepared | Checked:
-    """Read one signature over bytes that are at hand; where the answer is clear already, return it.
+def check_signature(message: bytes, signature: bytes, namespace: str, keyring: Keyring, path: str = "") -> Checked:
+    """Check one signature over bytes that are at hand.
 
     Args:
         message: The canonical bytes.
         signature: Bytes of the signature file.
         namespace: What it must have been made for.
+        keyring: Whose signatures count.
         path: What to call the document.
     """
     try:
         found = sshsig.parse(signature, path + SUFFIX)
     except InvalidDocumentError as refused:
         return Checked(path=path, reason=Reason.MALFORMED, detail=refused.message)
+    fingerprint = sshsig.fingerprint(found.public_key)
     if found.namespace != namespace:
-        return Checked(path=path, reason=Reason.WRONG_NAMESPACE, fingerprint=sshsig.fingerprint(found.public_key))
-    blob = sshsig.signed_blob(message, namespace)
-    return Prepared(path=path, namespace=namespace, check=(found.public_key, found.signature, blob))
+        return Checked(path=path, reason=Reason.WRONG_NAMESPACE, fingerprint=fingerprint)
+    if not sshsig.is_valid(found, message):
+        return Checked(path=path, reason=Reason.CHANGED, fingerprint=fingerprint)
+    line = _line_of(found.public_key, namespace, keyring)
+    if isinstance(line, Reason):
+        return Checked(path=path, reason=line, fingerprint=fingerprint)
+    return Checked(path=path, principals=line.principals, fingerprint=fingerprint)
 
 
-def settle(prepared: Iterable[Prepared | Checked], keyring: Keyring, *, count: int) -> list[Checked]:
-    """Return the answers to signatures that were read, in their order. Many at once cost less each.
+def check_beside(root: str, path: str, message: bytes, namespace: str, keyring: Keyring) -> Checked:
+    """Check the signature that lies beside a document whose bytes are at hand; nothing raises for what lies there.
 
     Args:
-        prepared: What was read; better read while it is asked for than before.
+        root: A certificates folder.
+        path: Of the document below it.
+        message: The canonical bytes.
+        namespace: What it must have been made for.
         keyring: Whose signatures count.
-        count: How many come.
     """
-    read: list[Prepared | Checked] = []
-
-    def checks() -> Iterator[curve.Check]:
-        for one in prepared:
-            read.append(one)
-            if isinstance(one, Prepared):
-                yield one.check
-
-    answers = iter(curve.are_valid(checks(), count=count))
-    return [_judged(one, keyring, fits=next(answers)) if isinstance(one, Prepared) else one for one in read]
+    try:
+        signature = _read_plain(f"{root}/{path}{SUFFIX}")
+    except FileNotFoundError:
+        return Checked(path=path, reason=Reason.UNSIGNED)
+    except (OSError, ValueError):
+        return Checked(path=path, reason=Reason.UNREADABLE, detail="its signature is not a regular file")
+    return check_signature(message, signature, namespace, keyring, path)
 
 
-def check_signature(message: bytes, signature: bytes, namespace: str, keyring: Keyring, path: str = "") -> Checked:
-    """Check one signature over bytes that are at hand; arguments as :func:`prepare` has them."""
-    return settle([prepare(message, signature, namespace, path)], keyring, count=1)[0]
+def _read_plain(path: str) -> bytes:
+    """Return the bytes of a regular file, at most one more than a signature may have; a link is none.
+
+    Raises:
+        OSError: It is absent, a link, no regular file, or cannot be read.
+    """
+    descriptor = os.open(path, _READ)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(path)
+        return os.read(descriptor, sshsig.MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
 
 
-def _judged(one: Prepared, keyring: Keyring, *, fits: bool) -> Checked:
-    key = one.check[0]
-    found: Line | Reason = Reason.CHANGED
-    if fits:
-        revoked = key in keyring.revoked
-        found = (
-            Reason.REVOKED if revoked else keyring.signers.allowed(key, one.namespace, keyring.at, keyring.principal)
-        )
+def _line_of(key: bytes, namespace: str, keyring: Keyring) -> Line | Reason:
+    """Return the line that lets a key sign, or why its signatures do not count."""
+    if key in keyring.revoked:
+        return Reason.REVOKED
+    found = keyring.signers.allowed(key, namespace, keyring.at, keyring.principal)
     if isinstance(found, Line) and not keyring.demonstration and found.principals.startswith(DEMONSTRATION):
-        found = Reason.DEMONSTRATION
-    if isinstance(found, Reason):
-        return Checked(path=one.path, reason=found, fingerprint=sshsig.fingerprint(key))
-    return Checked(path=one.path, principals=found.principals, fingerprint=sshsig.fingerprint(key))
+        return Reason.DEMONSTRATION
+    return found
 
 
 def signed_bytes(path: str, data: bytes) -> tuple[bytes, str]:
@@ -203,41 +206,22 @@ def check_folder(folder: Path, keyring: Keyring) -> list[Checked]:
     Nothing raises for what lies inside the folder.
     """
     documents = document_paths(folder)
-    checked = settle((_prepare_file(folder, path) for path in documents), keyring, count=len(documents))
+    checked = [_check_file(folder, path, keyring) for path in documents]
     known = {path.with_name(path.name + SUFFIX) for path in documents}
     stray = [path for path in sorted(folder.rglob(f"*{SUFFIX}")) if path not in known]
     return checked + [Checked(path=path.relative_to(folder).as_posix(), reason=Reason.SIGNS_NOTHING) for path in stray]
 
 
-def signature_problems(folder: Path, keyring: Keyring, *, required: bool = True) -> Iterator[Checked]:
-    """Return every document whose signature does not count.
-
-    Args:
-        folder: A certificates folder.
-        keyring: Whose signatures count, and when.
-        required: Whether a document without a signature is a problem.
-    """
-    for one in check_folder(folder, keyring):
-        if one.reason is not None and (required or one.reason is not Reason.UNSIGNED):
-            yield one
-
-
-def _prepare_file(folder: Path, path: Path) -> Prepared | Checked:
+def _check_file(folder: Path, path: Path, keyring: Keyring) -> Checked:
     name = path.relative_to(folder).as_posix()
-    beside = path.with_name(path.name + SUFFIX)
     try:
-        if not os.path.lexists(beside):
+        if not os.path.lexists(path.with_name(path.name + SUFFIX)):
             return Checked(path=name, reason=Reason.UNSIGNED)
-        if not (_is_plain(path) and _is_plain(beside)):
+        if not path.is_file() or path.is_symlink():
             return Checked(path=name, reason=Reason.UNREADABLE, detail="not a regular file")
-        signature = files.read(beside, max_bytes=sshsig.MAX_BYTES)
         message, namespace = signed_bytes(name, files.read(path, max_bytes=MAX_BYTES))
     except InvalidDocumentError as refused:
         return Checked(path=name, reason=Reason.UNREADABLE, detail=refused.message)
     except StorageError as refused:
         return Checked(path=name, reason=Reason.UNREADABLE, detail=type(refused).__name__)
-    return prepare(message, signature, namespace, name)
-
-
-def _is_plain(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
+    return check_beside(str(folder), name, message, namespace, keyring)

@@ -4,7 +4,7 @@ Read strictly: one key type, one hash algorithm, no reserved bytes, no spelling 
 signature has one form, and nobody can keep a second, equally valid file beside it. ``ssh-keygen -Y verify`` accepts
 everything that is accepted here; the reverse holds for what ``ssh-keygen -Y sign`` writes with its default hash.
 
-The signature is checked by ``cryptography``: thousands of files need no thousands of processes.
+The signature is checked in this process (``curve.py``): thousands of files need no thousands of processes.
 """
 
 from __future__ import annotations

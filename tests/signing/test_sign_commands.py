@@ -20,8 +20,8 @@ from harness.wire.signed_documents import (
     EVENT_NAMESPACE,
     Keyring,
     certificate_namespace,
+    check_folder,
     document_paths,
-    signature_problems,
 )
 from tests.ledger.support import KEY, by_run, file, good
 from tests.signing.support import make_key, oracle_accepts, oracle_sign, public
@@ -228,17 +228,16 @@ def test_an_unknown_principal_is_named(lab: Signed, capsys: pytest.CaptureFixtur
     assert "unknown_principal:" in capsys.readouterr().out
 
 
-def test_what_a_later_rule_asks(lab: Signed) -> None:
+def test_a_folder_tells_of_each_document_why_its_signature_does_not_count(lab: Signed) -> None:
     signers = parse_signers(lab.signers.read_bytes(), "signers")
     unsigned(lab)
 
-    (one,) = signature_problems(lab.folder, Keyring(signers=signers, at=1_780_315_200))
-    assert one.reason is Reason.UNSIGNED
-    assert list(signature_problems(lab.folder, Keyring(signers=signers, at=1_780_315_200), required=False)) == []
+    reasons = [one.reason for one in check_folder(lab.folder, Keyring(signers=signers, at=1_780_315_200))]
+    assert reasons.count(Reason.UNSIGNED) == 1
+    assert set(reasons) == {Reason.UNSIGNED, None}
     key = signers.lines[0].key
     revoked = Keyring(signers=signers, at=1_780_315_200, revoked=frozenset({key}))
-    found = list(signature_problems(lab.folder, revoked))
-    assert {one.reason for one in found} == {Reason.UNSIGNED, Reason.REVOKED}
+    assert {one.reason for one in check_folder(lab.folder, revoked)} == {Reason.UNSIGNED, Reason.REVOKED}
 
 
 def test_signing_again_changes_nothing_and_new_events_are_signed(lab: Signed) -> None:

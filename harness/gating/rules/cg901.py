@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
-from harness.gating.rule import FolderFacts, Problem, Problems, Rule
+from typing import TYPE_CHECKING
+
+from harness.gating.rule import FolderFacts, Problem, Problems, Rule, Subject
+
+if TYPE_CHECKING:
+    from harness.wire.signed_documents import Checked
 
 
-def check(facts: FolderFacts) -> Problems:
-    """Each signature that is there counts; where signatures are required, each document has one."""
-    from pathlib import Path
+def check_certificate(subject: Subject) -> Problems:
+    """The signature beside a certificate, over the very bytes that the other rules judge."""
+    from harness.wire.signed_documents import certificate_namespace, check_beside
 
-    from harness.wire.signed_documents import signature_problems
-
-    keyring, required = facts.asked.keyring, facts.asked.signatures
+    keyring, entry = subject.asked.keyring, subject.document.entry
     if keyring is None:
         return
-    for one in signature_problems(Path(facts.folder.root), keyring, required=required):
-        yield Problem(one.path, f"signature {one.message}")
+    namespace = certificate_namespace(subject.body["kind"])
+    one = check_beside(entry.root, entry.path, subject.text, namespace, keyring)
+    if _is_problem(one, required=subject.asked.signatures):
+        yield Problem("", f"signature {one.message}")
+
+
+def check_folder(facts: FolderFacts) -> Problems:
+    """The signatures beside events. A signature of nothing is CG103's."""
+    from harness.wire import canonical
+    from harness.wire.event_doc import event_to_mapping
+    from harness.wire.signed_documents import EVENT_NAMESPACE, check_beside
+
+    keyring, root = facts.asked.keyring, facts.folder.root
+    if keyring is None:
+        return
+    for event in facts.ledger.events:
+        path = facts.ledger.paths[event.id]
+        one = check_beside(root, path, canonical.canonical(event_to_mapping(event)), EVENT_NAMESPACE, keyring)
+        if _is_problem(one, required=facts.asked.signatures):
+            yield Problem(path, f"signature {one.message}")
+
+
+def _is_problem(one: Checked, *, required: bool) -> bool:
+    """Tell whether a signature is missing where each document has one, or is there and does not count."""
+    return one.reason is not None and (required or one.reason != "unsigned")
 
 
 RULE = Rule(
@@ -34,5 +60,6 @@ RULE = Rule(
     ),
     passing="valid_signed",
     option="--signers",
-    folder=check,
+    certificate=check_certificate,
+    folder=check_folder,
 )
