@@ -247,14 +247,12 @@ def _read_open(descriptor: int, limit: int, where: str) -> bytes:
         raise InvalidDocumentError("is not a regular file", where=where)
     if facts.st_size > limit:
         raise InvalidDocumentError(f"found {facts.st_size} bytes; allowed are {limit}", where=where)
-    pieces: list[bytes] = []
-    rest = limit + 1
-    while rest > 0 and (piece := os.read(descriptor, min(rest, 1 << 20))):
-        pieces.append(piece)
-        rest -= len(piece)
-    if rest <= 0:
-        raise InvalidDocumentError(f"grew while it was read; allowed are {limit} bytes", where=where)
-    return b"".join(pieces)
+    data = os.read(descriptor, facts.st_size + 1)
+    while len(data) < facts.st_size and (piece := os.read(descriptor, facts.st_size + 1 - len(data))):
+        data += piece
+    if len(data) != facts.st_size:
+        raise InvalidDocumentError("grew or shrank while it was read", where=where)
+    return data
 
 
 def _walk(root: str) -> Iterator[tuple[str, Kind, Form]]:

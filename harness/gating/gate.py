@@ -136,6 +136,7 @@ class _Run:
         """What a record of this run binds it to."""
         self.patterns: dict[tuple[str, ...], list[str]] = {}
         self.covered: Sequence[Covered] = ()
+        self._of_kind: dict[str, list[tuple[Rule, Callable[[Subject], Problems]]]] = {}
         self.carried: Counter[tuple[str, str]] = Counter()
         """Commit at which was measured, commit that carries it, to certificates."""
 
@@ -145,6 +146,18 @@ class _Run:
             asked = check(rule)
             if asked is not None:
                 self._ask_one(rule, asked, subject, where)
+
+    def ask_certificate(self, subject: Subject, where: str) -> None:
+        """Run the checks of the rules that ask something of this kind of certificate."""
+        kind = subject.body["kind"]
+        if kind not in self._of_kind:
+            self._of_kind[kind] = [
+                (rule, rule.certificate)
+                for rule in self.rules
+                if rule.certificate is not None and applies(rule.id, kind)
+            ]
+        for rule, check in self._of_kind[kind]:
+            self._ask_one(rule, check, subject, where)
 
     def _ask_one(self, rule: Rule, check: Callable[[_T], Problems], subject: _T, where: str) -> None:
         try:
@@ -291,7 +304,7 @@ def _gate_certificate(run: _Run, facts: FolderFacts, entry: Entry) -> None:
         facts.unread += 1
         return
     subject = _subject(run, facts, document)
-    run.ask(_certificate_check(subject.body["kind"]), subject, _place(entry))
+    run.ask_certificate(subject, _place(entry))
     known = _facts(subject)
     facts.certificates.append(known)
     if known.state == "current":
@@ -338,6 +351,7 @@ def _subject(run: _Run, facts: FolderFacts, document: Document) -> Subject:
         state=str(state_of(facts.ledger.by_target.get(identity, ()))["state"]),
         asked=run.asked,
         text=text,
+        axes=frozenset([check["axis"] for cell in body.get("cells", ()) for check in cell["checks"]]),
     )
 
 
@@ -397,11 +411,6 @@ def _entry_check(rule: Rule) -> Callable[[Entry], Problems] | None:
 
 def _document_check(rule: Rule) -> Callable[[Document], Problems] | None:
     return rule.document
-
-
-def _certificate_check(kind: str) -> Callable[[Rule], Callable[[Subject], Problems] | None]:
-    """Checks of the rules that ask something of this kind of certificate."""
-    return lambda rule: rule.certificate if applies(rule.id, kind) else None
 
 
 def _prose_check(facts: FolderFacts) -> Callable[[Rule], Callable[[Prose], Problems] | None]:

@@ -103,6 +103,25 @@ class Known(Sequence[CertificateFacts]):
             record=self._records.get(place, ""),
         )
 
+    def runs(self) -> Iterator[bytes]:
+        """The run id of each, without the rest: what is asked of all of them is asked of columns."""
+        return _pieces(self._runs, _RUN_ID)
+
+    def evidence(self) -> Iterator[bytes]:
+        """The digest of the evidence of each."""
+        return _pieces(self._evidence, _SHA256)
+
+    def claim_keys(self) -> Iterator[str]:
+        """The claim key of each."""
+        keys = [claim_key for claim_key, _, _ in self._words]
+        return (keys[place] for place in self._shared)
+
+    def current(self) -> Iterator[tuple[str, bytes]]:
+        """Claim key and machine of each that the ledger says is current."""
+        keys = [claim_key if state == "current" else "" for claim_key, state, _ in self._words]
+        machines = _pieces(self._machines, _SHA256)
+        return ((keys[place], machine) for place, machine in zip(self._shared, machines, strict=True) if keys[place])
+
     def of_id(self, certificate: str) -> CertificateFacts | None:
         """Return the facts of one certificate by its id; None: it is not among them."""
         try:
@@ -133,6 +152,11 @@ class Judged(Iterable[str]):
     def __iter__(self) -> Iterator[str]:
         lines = [f"certificate {one.id} {one.state}" for known, _ in self._folders for one in known]
         yield from sorted([*lines, *(f"event {event.id}" for _, events in self._folders for event in events)])
+
+
+def _pieces(row: bytearray, size: int) -> Iterator[bytes]:
+    whole = bytes(row)
+    return (whole[at : at + size] for at in range(0, len(whole), size))
 
 
 def repeated(values: Iterable[Hashable]) -> frozenset[int]:

@@ -101,6 +101,8 @@ class Subject(NamedTuple):
     asked: Asked
     text: bytes = b""
     """The canonical bytes of the body, whose SHA-256 the id is."""
+    axes: frozenset[str] = frozenset()
+    """Axes that checks of its cells speak of."""
 
 
 class Asked(NamedTuple):

@@ -78,8 +78,11 @@ _GENERIC: Final = frozenset({"root", "user", "admin", "ubuntu", "debian", "runne
 _LEAST: Final = 3
 _DIGESTS: Final = (32, 40, 64)
 """Digits of run ids, commits and SHA-256: no pattern of a private thing fits them."""
-_HEX: Final = frozenset("0123456789abcdef")
+_HEX: Final = b"0123456789abcdef"
 _MOST_CLEAN: Final = 50_000
+_CUT: Final = b"},{"
+_MOST_PIECES: Final = 4096
+_LONGEST_PIECE: Final = 512
 WITHHELD: Final = "withheld"
 """Stands for the value of an option that no record may hold."""
 
@@ -103,10 +106,12 @@ def findings(value: object, names: Iterable[str] = ()) -> list[str]:
 
 
 class Watch:
-    """Looks at one document after another: texts that many of them share are looked at once.
+    """Looks at one document after another: what many of them share is looked at once.
 
     In canonical bytes without a backslash every text, key or value, stands between two quotes. So the texts of a
-    document are a split away, and only those that no document had before are looked at.
+    document are a split away, and only those that no document had before are looked at. Pieces between two objects of
+    a list come first: one that was clean before need not be split. A piece has whole texts only, unless a text holds
+    the mark that they are cut at; then some piece that is new has an odd quote, and the document is walked.
 
     Args:
         names: Names of this host and user; see :func:`findings`.
@@ -117,6 +122,8 @@ class Watch:
         self._wanted = _names_pattern(self._names)
         self._clean: set[bytes] = set()
         """Texts in which nothing private was found, digests left out: those are never the same twice."""
+        self._clean_pieces: set[bytes] = set()
+        """Pieces of documents in which nothing private was found, each with whole texts only."""
 
     def findings(self, value: object, data: bytes) -> Sequence[str]:
         """Return what :func:`findings` returns.
@@ -125,22 +132,36 @@ class Watch:
             value: The document.
             data: Its canonical bytes, or other JSON of it in which no text is escaped that need not be.
         """
-        if b"\\" in data:
+        fresh = {*data.split(_CUT)} - self._clean_pieces
+        if not fresh:
+            return ()
+        if b"\\" in data or any(piece.count(b'"') % 2 for piece in fresh) or self._is_doubtful(_CUT.join(fresh), data):
             return findings(value, self._names)
-        fresh = {*data.split(b'"')[1::2]} - self._clean
-        for one in fresh:
-            if not self._passes(one.decode()):
-                return findings(value, self._names)
-        if len(self._clean) > _MOST_CLEAN:
-            self._clean.clear()
-        self._clean.update(one for one in fresh if len(one) not in _DIGESTS)
+        if len(self._clean_pieces) > _MOST_PIECES:
+            self._clean_pieces.clear()
+        self._clean_pieces.update(piece for piece in fresh if len(piece) <= _LONGEST_PIECE)
         return ()
 
-    def _passes(self, text: str) -> bool:
-        """Tell whether a text is nothing private, be it key or value."""
-        if len(text) in _DIGESTS and _HEX.issuperset(text):
-            return self._wanted is None or self._wanted.search(text) is None
-        return not names_somebody(text) and not _kind(text, self._wanted)
+    def _is_doubtful(self, pieces: bytes, data: bytes) -> bool:
+        """Tell whether a text of pieces of a document may be private."""
+        fresh = {*pieces.split(b'"')[1::2]} - self._clean
+        keys = set()
+        for one in fresh:
+            if len(one) in _DIGESTS and not one.strip(_HEX):
+                if self._wanted is not None and self._wanted.search(one.decode()):
+                    return True
+                continue
+            text = one.decode()
+            if _kind(text, self._wanted):
+                return True
+            if names_somebody(text):
+                keys.add(one)
+        if any(re.search(rb'"%b"\s*:\s*"' % re.escape(key), data) for key in keys):
+            return True
+        if len(self._clean) > _MOST_CLEAN:
+            self._clean.clear()
+        self._clean.update(one for one in fresh - keys if len(one) not in _DIGESTS)
+        return False
 
 
 def text_kind(text: str, names: Iterable[str] = ()) -> str:

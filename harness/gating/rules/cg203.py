@@ -15,40 +15,42 @@ from harness.gating.rule import FolderFacts, Problem, Problems, Rule
 def check(facts: FolderFacts) -> Problems:
     """Equal run ids, evidence digests or observations: one run, shown as two."""
     held = facts.certificates
-    if marks := repeated(one.run_id for one in held):
-        yield from _twice([(one.run_id, one.path) for one in held if hash(one.run_id) in marks], "has the run id of")
-    if marks := repeated(one.evidence for one in held):
-        pairs = [(one.evidence, one.path) for one in held if hash(one.evidence) in marks]
+    if marks := repeated(held.runs()):
+        pairs = [(run, held[place].path) for place, run in enumerate(held.runs()) if hash(run) in marks]
+        yield from _twice(pairs, "has the run id of")
+    if marks := repeated(held.evidence()):
+        pairs = [(digest, held[place].path) for place, digest in enumerate(held.evidence()) if hash(digest) in marks]
         yield from _twice(pairs, "rests on the same evidence as")
     yield from _twice(list(_observed(facts)), "has the observations, to the nanosecond, of")
 
 
-def _observed(facts: FolderFacts) -> Iterator[tuple[str, str]]:
+def _observed(facts: FolderFacts) -> Iterator[tuple[bytes, str]]:
     """Digest what was observed, without the header and the end, of runs that share a scenario; else nothing is equal.
 
     Campaigns take no times: run again on the same bytes, an honest one makes the same lines.
     """
-    counts = Counter(one.claim_key.partition("/")[0] for one in facts.certificates)
-    seen: set[str] = set()
-    for one in facts.certificates:
-        scenario = one.claim_key.partition("/")[0]
-        if not scenario[:1].isupper():
+    held = facts.certificates
+    counts = Counter(claim_key.partition("/")[0] for claim_key in held.claim_keys())
+    seen: set[bytes] = set()
+    for place, (claim_key, evidence) in enumerate(zip(held.claim_keys(), held.evidence(), strict=True)):
+        scenario = claim_key.partition("/")[0]
+        if not scenario[:1].isupper() or counts[scenario] < 2 or evidence in seen:
             continue
-        entry = facts.folder.find(f"evidence/{one.evidence}.jsonl")
-        if counts[scenario] < 2 or entry is None or entry.form not in READABLE or one.evidence in seen:
+        entry = facts.folder.find(f"evidence/{evidence.hex()}.jsonl")
+        if entry is None or entry.form not in READABLE:
             continue
-        seen.add(one.evidence)
+        seen.add(evidence)
         try:
             data = read(entry)
         except InvalidDocumentError:
             continue
         first, last = data.find(b"\n") + 1, data.rfind(b"\n", 0, -1) + 1
         if 0 < first < last:
-            yield hashlib.sha256(data[first:last]).hexdigest(), one.path
+            yield hashlib.sha256(data[first:last]).digest(), held[place].path
 
 
-def _twice(pairs: Sequence[tuple[str, str]], message: str) -> Problems:
-    seen: dict[str, str] = {}
+def _twice(pairs: Sequence[tuple[bytes, str]], message: str) -> Problems:
+    seen: dict[bytes, str] = {}
     for value, path in pairs:
         first = seen.setdefault(value, path)
         if first != path:

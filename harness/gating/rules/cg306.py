@@ -13,16 +13,18 @@ _NEED_REASON: Final = frozenset({"inconclusive", "error", "not_run", "not_suppor
 def check(subject: Subject) -> Problems:
     """Cells and checks."""
     for index, cell in enumerate(subject.body["cells"]):
-        at = f"/body/cells/{index}"
-        yield from _one(at, cell, needed=cell["outcome"] in _NEED_REASON)
+        needed = cell["outcome"] in _NEED_REASON
+        if needed != bool(cell.get("reason")):
+            yield _problem(f"/body/cells/{index}", cell, needed=needed)
         for number, result in enumerate(cell["checks"]):
-            yield from _one(f"{at}/checks/{number}", result, needed=result["outcome"] != "pass")
+            needed = result["outcome"] != "pass"
+            if needed != bool(result.get("reason")):
+                yield _problem(f"/body/cells/{index}/checks/{number}", result, needed=needed)
 
 
-def _one(at: str, record: Body, *, needed: bool) -> Problems:
-    if needed != bool(record.get("reason", "")):
-        verb = "no reason" if needed else f"the reason {record.get('reason')}"
-        yield Problem(f"{at}/reason", f"has {verb} with the outcome {record['outcome']}")
+def _problem(at: str, record: Body, *, needed: bool) -> Problem:
+    verb = "no reason" if needed else f"the reason {record.get('reason')}"
+    return Problem(f"{at}/reason", f"has {verb} with the outcome {record['outcome']}")
 
 
 RULE = Rule(

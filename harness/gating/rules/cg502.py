@@ -25,8 +25,8 @@ def check_certificate(subject: Subject) -> Problems:
 def check_folder(facts: FolderFacts) -> Problems:
     """Each claim key has its page, made from its certificates and the ledger; there is no other page."""
     groups: dict[str, list[int]] = defaultdict(list)
-    for place, one in enumerate(facts.certificates):
-        groups[one.claim_key].append(place)
+    for place, claim_key in enumerate(facts.certificates.claim_keys()):
+        groups[claim_key].append(place)
     pages = {entry.parent: entry for entry in facts.folder.of(Kind.README)}
     for claim_key, places in sorted(groups.items()):
         if claim_key not in pages:

@@ -9,10 +9,10 @@ from harness.gating.rule import FolderFacts, Problem, Problems, Rule
 def check(facts: FolderFacts) -> Problems:
     """Two current records of one machine about one thing: a reader picks the one that pleases."""
     held = facts.certificates
-    doubtful = repeated((one.claim_key, one.machine) for one in held if one.state == "current")
-    current: dict[tuple[str, str], str] = {}
+    doubtful = repeated(held.current())
+    current: dict[tuple[str, bytes], str] = {}
     for one in held if doubtful else ():
-        place = (one.claim_key, one.machine)
+        place = (one.claim_key, bytes.fromhex(one.machine))
         if one.state != "current" or hash(place) not in doubtful:
             continue
         first = current.setdefault(place, one.path)
