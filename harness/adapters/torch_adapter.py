@@ -19,6 +19,7 @@ from harness.adapters.torch_planning import planned
 from harness.adapters.torch_session import TorchAdapterSession
 from harness.adapters.torch_words import LOGITS_TYPE, fact, refusals, stored_name
 from harness.engines.interface import Identity, Options
+from harness.engines.pages import PageRefusedError
 from harness.errors import RefusedError
 from harness.model.values import Capability, Observability, RefusalCode
 from harness.torch_engine.archives import Archiver
@@ -68,8 +69,6 @@ class TorchAdapter:
     """Likewise of the disk tier."""
     archiver_class: type[Archiver] = Archiver
     """Likewise of what decodes archives."""
-    pages_class: type[TorchPages] = TorchPages
-    """Likewise of the pages."""
     path_sets: Mapping[str, Sequence[str]] = {
         "engine": (
             "harness.torch_engine:**/*.py",
@@ -87,8 +86,14 @@ class TorchAdapter:
         return torch_devices()
 
     def open_pages(self, options: Options) -> TorchPages:
-        """Its K/V rows as pages; see `harness.engines.pages`."""
-        return self.pages_class(options)
+        """Its K/V rows as pages; see `harness.engines.pages`.
+
+        Raises:
+            PageRefusedError: The rows are those of a library that inherits from here, and not of the torch engine.
+        """
+        if self.options_class is not EngineOptions:
+            raise PageRefusedError("unsupported", f"{self.name}: its cache is an object of a library, not pages")
+        return TorchPages(options)
 
     def targets(self) -> Sequence[tuple[str, Options, str]]:
         """What a lab may name."""

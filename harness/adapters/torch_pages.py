@@ -27,20 +27,27 @@ from harness.torch_engine.state import bytes_view
 
 
 class TorchPages:
-    """The codec and the sessions; every class attribute may be replaced.
+    """The codec and the sessions.
 
     Args:
         options: options of every engine that is opened.
+        pager: makes pages of sessions and sessions of pages.
+        engine: what is opened.
+        shelf: what a folder of pages is.
     """
 
-    engine_class: ClassVar[type[TorchEngine]] = TorchEngine
-    pager_class: ClassVar[type[Pager]] = Pager
     session_class: ClassVar[type[TorchPageSession]]
-    shelf_class: ClassVar[type[PageShelf]] = PageShelf
 
-    def __init__(self, options: Options) -> None:
+    def __init__(
+        self,
+        options: Options,
+        *,
+        pager: type[Pager] = Pager,
+        engine: type[TorchEngine] = TorchEngine,
+        shelf: type[PageShelf] = PageShelf,
+    ) -> None:
         self.options = options
-        self.pager = self.pager_class()
+        self.pager, self.engine, self.shelf_of = pager(), engine, shelf
         self.device = torch.device(str(options.get("device", "cpu")))
 
     def open(self, options: Options) -> TorchPageSession:
@@ -55,7 +62,7 @@ class TorchPages:
             made = EngineOptions(**wanted)  # type: ignore[arg-type] # validated by the engine
             made.validate()
             self.pager.check(made.k_type, made.v_type, transposed=transposed)
-            engine = self.engine_class(self.adjusted(made))
+            engine = self.engine(self.adjusted(made))
             return self.session_class(self, engine.open_session())
 
     def adjusted(self, options: EngineOptions) -> EngineOptions:
@@ -78,7 +85,7 @@ class TorchPages:
 
     def shelf(self, folder: Path, budget: int) -> TorchShelf:
         """See `PageEngine.shelf`."""
-        return TorchShelf(self.shelf_class(folder, budget))
+        return TorchShelf(self.shelf_of(folder, budget))
 
     def device_peak(self) -> int:
         """See `PageEngine.device_peak`."""
@@ -177,11 +184,12 @@ class TorchPageSession:
             self.owner.pager.bring(self.session, page, tail, transposed=transposed)
             synchronize(self.owner.device)
 
-    def bring_archive(self, data: bytes, tail: bytes, path: str, *, transposed: bool) -> None:
+    def bring_archive(self, data: bytes, tail: bytes, path: str, *, transposed: bool) -> str:
         """See `PageSession.bring_archive`."""
         with refusals():
-            self.owner.pager.bring_archive(self.session, data, tail, path, transposed=transposed)
+            ran = self.owner.pager.bring_archive(self.session, data, tail, path, transposed=transposed)
             synchronize(self.owner.device)
+        return ran
 
     def bring_stored(self, identity: Mapping[str, object], data: bytes, tail: bytes, path: str, wanted: str) -> None:
         """See `PageSession.bring_stored`."""

@@ -121,6 +121,15 @@ def require_equal(path: Path) -> Mapping[str, object]:
     return body
 
 
+def facts_of(bench: Bench) -> Mapping[str, object]:
+    """Return what a header says of a target that is up: target, environment, source."""
+    return {
+        "target": {**plain(bench.facts), "adapter": bench.target.adapter, "group": bench.target.group},
+        "environment": plain(bench.environment),
+        "source": plain(bench.source),
+    }
+
+
 def _header(bench: Bench, name: str, procedure: Mapping[str, object]) -> Mapping[str, object]:
     return {
         "type": "header",
@@ -129,9 +138,7 @@ def _header(bench: Bench, name: str, procedure: Mapping[str, object]) -> Mapping
         "run_id": uuid.uuid4().hex,
         "created": utc_now(),
         "procedure": procedure,
-        "target": {**plain(bench.facts), "adapter": bench.target.adapter, "group": bench.target.group},
-        "environment": plain(bench.environment),
-        "source": plain(bench.source),
+        **facts_of(bench),
     }
 
 

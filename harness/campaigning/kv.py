@@ -1,7 +1,9 @@
 """The matrix of K/V element types: fresh processes, each of which measures every page in its exact and its lossy forms.
 
 The parent starts the processes one after another, takes their records and files them; it measures nothing. What is
-planned, and what follows from the records, is `harness.deriving.kv`.
+planned is `harness.deriving.kv_plan`, what follows from the records `harness.deriving.kv`. A campaign that is broken
+off keeps the pages that it measured, and goes on from them (`kv_resuming`). What pages with a planted fault come to is
+in `kv_mutants`.
 """
 
 from __future__ import annotations
@@ -16,13 +18,12 @@ from threading import Timer
 from typing import TYPE_CHECKING, Final
 
 from harness.campaigning.campaign import Campaign, Tell, Write, conduct, require_able
-from harness.deriving.kv import KV, LIMITS, derive_cells, plan_groups
-from harness.deriving.kv_entries import TYPES, derive_entries
+from harness.campaigning.kv_resuming import NOTHING, Kept
+from harness.deriving.kv_entries import TYPES
+from harness.deriving.kv_plan import KV, LIMITS, VERSION, plan_groups
 from harness.engines import registry
-from harness.engines.pages import Paged
+from harness.engines.pages import Paged, PageRefusedError
 from harness.errors import NothingToDoError, ProtocolError, UsageError
-from harness.model.campaign import CampaignRecords
-from harness.model.values import Sha256
 from harness.pipeline import Bench
 
 if TYPE_CHECKING:
@@ -35,9 +36,11 @@ MODELS: Final[Mapping[str, Mapping[str, str]]] = {
 """Twelve layers in one cache, so that both numbers of bins run; and two caches of fewer than ten layers each."""
 CODED: Final = ("f32", "f16", "q8_0", "q4_0")
 PREFIXES: Final = (4000, 19_000)
-PAGE_MUTANTS: Final = "harness.page_mutants"
-"""Entry-point group of adapters whose pages have one planted fault."""
+ENCODERS: Final = ("compiled", "numpy", "oracle")
+RESTORERS: Final = (*ENCODERS, "torch", "triton")
+"""Declared paths. ``torch`` and ``triton`` decode on the device of the rows; ``triton`` knows version 2 alone."""
 _LONGEST: Final = 3600
+"""Seconds in which a process must tell something."""
 _RECORDS: Final = frozenset({"kv_page", "kv_round", "kv_memory", "kv_walk", "kv_probe", "kv_oracle"})
 
 
@@ -53,15 +56,30 @@ class Asked:
     processes: int = 2
     rounds: int = 5
     steps: int = 32
+    versions: Sequence[int] = (1, 2)
+    """Of the segments."""
     path: str = "compiled"
+    """Encodes."""
+    restore: str = ""
+    """Decodes into the resident rows; empty: ``path`` on a processor, ``torch`` on any other device."""
+
+    def restored_on(self, device: str) -> str:
+        """The path that decodes on a kind of device."""
+        return self.restore or (self.path if device == "cpu" else "torch")
 
 
-def procedure_of(asked: Asked) -> Mapping[str, object]:
+def procedure_of(asked: Asked, device: str = "cpu") -> Mapping[str, object]:
     """Return what is going to be done.
 
     Raises:
-        UsageError: A type or a model that is none, a scale below 1, or too few rounds to say anything.
+        UsageError: A type, a model or a path that is none, a scale below 1, or too few rounds to say anything.
     """
+    restore = asked.restored_on(device)
+    if asked.path not in ENCODERS or restore not in RESTORERS or (restore == "triton" and 1 in asked.versions):
+        raise UsageError(
+            f"found paths {asked.path} and {restore}; encoding: {', '.join(ENCODERS)}, restoring: "
+            f"{', '.join(RESTORERS)}, triton for version 2 alone"
+        )
     strange = sorted({*asked.pairs} - {*CODED}) + sorted({*asked.models} - {*MODELS})
     if strange or asked.scale < 1 or not asked.pairs or not asked.models:
         raise UsageError(f"found {strange or asked.scale}; types are {', '.join(CODED)}, models {', '.join(MODELS)}")
@@ -75,71 +93,101 @@ def procedure_of(asked: Asked) -> Mapping[str, object]:
         "scale": asked.scale,
         "types": list(TYPES),
         "coded": list(asked.pairs),
-        "versions": [1, 2],
+        "versions": sorted({*asked.versions}),
         "processes": asked.processes,
         "rounds": asked.rounds,
         "warmups": 1,
         "steps": asked.steps,
         "path": asked.path,
-        "version": 2,
+        "restore": restore,
+        "version": VERSION,
         "limits": dict(LIMITS),
     }
 
 
-def run_kv(bench: Bench, asked: Asked, tell: Tell | None = None) -> Campaign:
+def whole_of(procedure: Mapping[str, object]) -> int:
+    """Return how many pages all processes measure together."""
+    return len(plan_groups(procedure)) * int(str(procedure["processes"]))
+
+
+def run_kv(bench: Bench, asked: Asked | Kept, tell: Tell | None = None) -> Campaign:
     """Run the campaign on a target that is up, and write its two files into the run folder.
 
+    Args:
+        bench: The target.
+        asked: What to do; or what another run kept when it was broken off, which goes on.
+        tell: Is told each page.
+
     Raises:
-        UsageError: See :func:`procedure_of`.
+        UsageError: See :func:`procedure_of`; or another target, source or machine than what was kept is of.
         NothingToDoError: The device is absent, or the adapter has no pages.
         ProtocolError: A process ended without telling all that it was asked for.
+        KeyboardInterrupt: With words about what is kept.
     """
-    procedure = procedure_of(asked)
-    require_able(bench, ())
     adapter, group = bench.target.adapter, bench.target.group
-    if not isinstance(registry.load(adapter, group), Paged):
-        raise NothingToDoError(f"{adapter} does not offer its K/V rows as pages")
-    groups = len(plan_groups(procedure))
+    require_able(bench, ())
+    device = _device(bench)
+    _require_pages(adapter, group)
+    kept = asked if isinstance(asked, Kept) else NOTHING
+    procedure = kept.procedure if isinstance(asked, Kept) else procedure_of(asked, device)
+    kept.require_same(bench)
 
     def work(write: Write) -> Sequence[EngineHost]:
         bench.host.open_engine({}).close()  # so that there is a child whose digests were tried
-        for process in range(asked.processes):
-            job = _job(adapter, group, {"device": _device(bench)}, procedure, process=process, probes=process == 0)
-            pages = 0
-            for record in child(job):
-                write(record)
-                if record["type"] == "kv_page" and tell is not None:
-                    pages += 1
-                    tell(f"process {process}, pages of {groups}", pages)
+        pages = sum(len(done) for done in kept.done.values())
+        for record in kept.carried():
+            write(record)
+        try:
+            for process in kept.open_processes(procedure):
+                probes, done = process == 0 and not kept.probed, sorted(kept.done.get(process, ()))
+                for record in child(job(adapter, group, device, procedure, process=process, probes=probes, done=done)):
+                    write(record)
+                    if record["type"] == "kv_page":
+                        pages += 1
+                        if tell is not None:
+                            tell(f"process {process}, {record['group']}", pages)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"{pages} of {whole_of(procedure)} pages are kept; "
+                f"`statecert kv --resume {bench.folder / 'kv.jsonl'}` goes on"
+            ) from None
         return [bench.host]
 
     return conduct(bench, KV, procedure, work)
 
 
-def probe(adapter: str, group: str, device: str, path: str = "compiled") -> Sequence[Mapping[str, object]]:
-    """Try the probes alone on an adapter, and return the rows of the entries that are made of them."""
-    procedure = procedure_of(Asked(path=path))
-    records = list(child(_job(adapter, group, {"device": device}, procedure, process=-1, probes=True)))
-    apart = {"type": "kv_oracle", "process": 0, "inside": 0, "ns": 1}  # the timed one belongs to a matrix
-    return [row for row in derive_entries(records, [], [apart]) if row["entry"] != "H08"]
+def _require_pages(adapter: str, group: str) -> None:
+    """Do nothing if an adapter offers its rows as pages.
+
+    Raises:
+        NothingToDoError: It does not.
+    """
+    found = registry.load(adapter, group)
+    if not isinstance(found, Paged):
+        raise NothingToDoError(f"{adapter} does not offer its K/V rows as pages")
+    try:
+        found.open_pages({})
+    except PageRefusedError as error:
+        raise NothingToDoError(str(error)) from error
 
 
-def child(job: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+def child(asked: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     """Do a job in a fresh process; its records, as they come.
 
     Raises:
-        ProtocolError: It failed, took longer than an hour, or told something else than records.
+        ProtocolError: It failed, told nothing for an hour, or told something else than records.
     """
     command = [sys.executable, "-m", "harness.campaigning.kv_child"]
-    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as asked:
-        asked.write(json.dumps(job))
-        asked.seek(0)
-        with subprocess.Popen(command, stdin=asked, stdout=subprocess.PIPE, stderr=said, text=True) as running:
-            late = Timer(_LONGEST, running.kill)
-            late.start()
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as given:
+        given.write(json.dumps(asked))
+        given.seek(0)
+        with subprocess.Popen(command, stdin=given, stdout=subprocess.PIPE, stderr=said, text=True) as running:
+            late = _late(running)
             try:
                 for line in running.stdout or ():
+                    late.cancel()
                     yield _record(line)
+                    late = _late(running)
             except BaseException:
                 running.kill()
                 raise
@@ -151,6 +199,14 @@ def child(job: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
             raise ProtocolError(f"a process of the matrix ended with {running.returncode}: {last}")
 
 
+def _late(running: subprocess.Popen[str]) -> Timer:
+    """What ends a process that tells nothing."""
+    timer = Timer(_LONGEST, running.kill)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
 def _record(line: str) -> Mapping[str, object]:
     record: Mapping[str, object] = json.loads(line)
     if record.get("type") not in _RECORDS:
@@ -158,70 +214,17 @@ def _record(line: str) -> Mapping[str, object]:
     return record
 
 
-def _job(
-    adapter: str, group: str, options: Mapping[str, str], procedure: Mapping[str, object], *, process: int, probes: bool
-) -> Mapping[str, object]:
+def job(
+    adapter: str, group: str, device: str, procedure: Mapping[str, object], *, process: int, probes: bool,
+    done: Sequence[str] = (),
+) -> Mapping[str, object]:  # fmt: skip
+    """Return what a process is asked for: a procedure, which number it has, and the pages that are done already."""
     return {
-        "adapter": adapter, "group": group, "options": options, "procedure": procedure, "process": process,
-        "probes": probes,
+        "adapter": adapter, "group": group, "options": {"device": device}, "procedure": procedure, "process": process,
+        "probes": probes, "done": list(done),
     }  # fmt: skip
 
 
 def _device(bench: Bench) -> str:
     """The kind of device that the target's engine said it is on."""
     return str(bench.facts.device.get("type", "cpu"))
-
-
-def caught(mutant: str, device: str) -> Mapping[str, str]:
-    """Try the probes, or measure the smallest matrix, on pages with one planted fault.
-
-    Returns:
-        The mutant, the entry and the probe that it names, whether that one failed, and every probe that did.
-
-    Raises:
-        UsageError: There is no such mutant, or it does not say what must stop it.
-        ProtocolError: Its process ended otherwise.
-    """
-    told = getattr(registry.load(mutant, PAGE_MUTANTS), "caught_by", None)
-    if told is None:
-        raise UsageError(f"{mutant} does not say which probe must stop it")
-    if told.model:
-        failed = {told.entry: small_matrix(mutant, PAGE_MUTANTS, device, told.model)}
-    else:
-        failed = {str(row["entry"]): _texts(row["failed"]) for row in probe(mutant, PAGE_MUTANTS, device)}
-    return {
-        "mutant": mutant,
-        "entry": told.entry,
-        "probe": told.probe,
-        "stopped": "yes" if told.probe in failed.get(told.entry, []) else "no",
-        "failed": "; ".join(f"{entry} {name}" for entry, names in failed.items() for name in names),
-    }
-
-
-def small_matrix(adapter: str, group: str, device: str, model: str) -> list[str]:
-    """Measure the smallest matrix of a model on an adapter, in two fresh processes, and return what its cell says.
-
-    Raises:
-        ProtocolError: A process ended without telling all that it was asked for.
-    """
-    procedure, options = small_procedure(model), {"device": device}
-    jobs = [_job(adapter, group, options, procedure, process=process, probes=False) for process in range(2)]
-    return reasons_of(procedure, [record for job in jobs for record in child(job)])
-
-
-def small_procedure(model: str) -> Mapping[str, object]:
-    """Return the smallest matrix that is judged: one page of ten tokens, in LCG2."""
-    asked = procedure_of(Asked(scale=400, pairs=("f16",), models=(model,), steps=2, path="numpy"))
-    return {**asked, "prefixes": [PREFIXES[0] // 400], "versions": [2]}
-
-
-def reasons_of(procedure: Mapping[str, object], records: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return the reasons that the one cell of a small matrix gives."""
-    header = {"type": "header", "procedure": procedure}
-    found = CampaignRecords(records=[header, *records], sha256=Sha256("0" * 64), bytes=0)
-    [cell] = derive_cells(found, "records")
-    return _texts(cell["reasons"])
-
-
-def _texts(names: object) -> list[str]:
-    return [str(name) for name in names] if isinstance(names, list) else []

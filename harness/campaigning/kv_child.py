@@ -20,11 +20,11 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from harness.campaigning.kv_probes import probe_all
+from harness.campaigning.kv_probes import Paths, probe_all
 from harness.campaigning.memory import peak_kib, reset_peak
 from harness.codec.archive import read_archive
 from harness.codec.paths import coder, encode_tile
-from harness.deriving.kv import CONTROL, EXACT, PLANTED, Group, order_of, plan_groups
+from harness.deriving.kv_plan import CONTROL, EXACT, PLANTED, Group, order_of, plan_groups
 from harness.deriving.prompts import prompt_ids
 from harness.engines import registry
 from harness.engines.pages import Paged, PageEngine, PageSession
@@ -46,10 +46,11 @@ def main() -> None:
         raise SystemExit(f"{job['adapter']} has no pages")
     pages = adapter.open_pages(job["options"])
     if job["probes"]:
-        for one in probe_all(pages, job["procedure"]["path"]):
+        for one in probe_all(pages, Paths(job["procedure"]["path"], job["procedure"]["restore"])):
             tell({"type": "kv_probe", **one})
     if job["process"] >= 0:
-        for group in plan_groups(job["procedure"]):
+        done = set(job["done"])
+        for group in [one for one in plan_groups(job["procedure"]) if one.id not in done]:
             Measured(pages, job["procedure"], job["process"], group, tell).run()
         tell({"type": "kv_oracle", "process": job["process"], "spans": {"oracle": _oracle()}})
 
@@ -87,7 +88,7 @@ class Measured:
 
     def __init__(self, pages: PageEngine, procedure: Mapping[str, Any], process: int, group: Group, out: Tell) -> None:
         self.pages, self.procedure, self.process, self.group, self.tell = pages, procedure, process, group, out
-        self.path = str(procedure["path"])
+        self.path, self.restore = str(procedure["path"]), str(procedure["restore"])
         model = procedure["models"][group.model]
         room = -(-(group.prefix + int(procedure["steps"]) + 2 * DECODES) // _ROOM) * _ROOM
         options = {**model, "k_type": group.k, "v_type": group.v, "chunk": 1024, "max_seq_len": room}
@@ -95,7 +96,10 @@ class Measured:
         self.source.prefill(prompt_of(group.prefix))
         self.target = self.source.fork()
         self.tail = self.source.tail()
+        self.raw = len(self.source.page(transposed=False))
         self.forms: dict[str, bytes] = {}
+        self.ran: dict[str, set[str]] = {}
+        """The paths that imports of each lossy arm took, as the engine told them."""
 
     def run(self) -> None:
         """Warm up, rounds, memory, the page's facts; in the first process also the continuation."""
@@ -112,8 +116,10 @@ class Measured:
         self.memory()
         self.facts()
         if self.process == 0:
+            self.imported(EXACT, self.forms[EXACT])
+            told = [self.target.step(-1) for _ in range(int(self.procedure["steps"]))]
             for version in self.procedure["versions"]:
-                self.walk(int(version))
+                self.walk(int(version), told)
 
     def round(self, number: int) -> dict[str, object]:
         """Every arm once, in the order of the round."""
@@ -126,7 +132,7 @@ class Measured:
         begin = now()
         data = self.encoded(arm)
         spans["encode"] = [begin, now()]
-        identity = identity_of(arm, len(self.source.page(transposed=False)))
+        identity = identity_of(arm, self.raw)
         with tempfile.TemporaryDirectory(prefix="kv-") as folder:  # is removed after the first token, not before it
             shelf = self.pages.shelf(Path(folder), _BUDGET)
             begin = now()
@@ -164,7 +170,8 @@ class Measured:
         if arm in (EXACT, CONTROL):
             self.target.bring(data, self.tail, transposed=False)
         else:
-            self.target.bring_archive(data, self.tail, self.path, transposed=False)
+            ran = self.target.bring_archive(data, self.tail, self.restore, transposed=False)
+            self.ran.setdefault(arm, set()).add(ran)
 
     def memory(self) -> None:
         """The most memory above what was held before, of one import of each form; last, some that is planted."""
@@ -196,7 +203,8 @@ class Measured:
             bins = [one.segment.bins for one in read_archive(data).records if one.segment is not None]
             archives[arm] = {
                 "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), "path": self.path,
-                "bins": sorted(set(bins)), "state": digest(self.target.parts()),
+                "restored": "_and_".join(sorted(self.ran[arm])), "bins": sorted(set(bins)),
+                "state": digest(self.target.parts()),
             }  # fmt: skip
         self.tell(
             {
@@ -206,11 +214,9 @@ class Measured:
             }
         )  # fmt: skip
 
-    def walk(self, version: int) -> None:
-        """Go on from both forms: with the exact one's tokens, and freely."""
-        steps, arm = int(self.procedure["steps"]), f"lossy_lcg{version}"
-        self.imported(EXACT, self.forms[EXACT])
-        told = [self.target.step(-1) for _ in range(steps)]
+    def walk(self, version: int, told: Sequence[tuple[int, bytes]]) -> None:
+        """Go on from a lossy form: with the tokens that the exact one told, and freely."""
+        steps, arm = len(told), f"lossy_lcg{version}"
         self.imported(arm, self.forms[arm])
         forced = [_logits(self.target.step(token)[1]) for token, _ in told]
         self.imported(arm, self.forms[arm])

@@ -12,6 +12,7 @@ import struct
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,18 @@ from harness.model.scenario import PromptSegment, PromptSpec
 Probe = tuple[str, str, str]
 """Name, what was observed, what was expected (empty where the specification says it)."""
 F16 = np.ndarray[Any, np.dtype[np.float16]]
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The declared paths of the codec."""
+
+    code: str
+    """Encodes."""
+    restore: str
+    """Decodes into resident rows."""
+
+
 _ATTENTION: Final[Mapping[str, str | int]] = {"preset": "tiny", "arch": "attention", "chunk": 1024, "max_seq_len": 2048}
 _TOKENS: Final = 300
 """More than one tile."""
@@ -36,12 +49,12 @@ _MANY: Final = 1500
 """So many rows that rules of rounding differ in some of them."""
 
 
-def probe_all(pages: PageEngine, path: str, only: str = "") -> Iterator[Mapping[str, object]]:
+def probe_all(pages: PageEngine, paths: Paths, only: str = "") -> Iterator[Mapping[str, object]]:
     """Yield every probe as a record without its type.
 
     Args:
         pages: what to try it on.
-        path: declared path of the codec.
+        paths: declared paths of the codec.
         only: the one entry to try; empty for all.
     """
     parts = {
@@ -50,7 +63,7 @@ def probe_all(pages: PageEngine, path: str, only: str = "") -> Iterator[Mapping[
     }  # fmt: skip
     for entry, part in parts.items():
         if only in ("", entry):
-            for name, observed, expected in part(pages, path):
+            for name, observed, expected in part(pages, paths):
                 yield {"entry": entry, "name": name, "observed": observed, "expected": expected}
 
 
@@ -130,31 +143,31 @@ def _wave() -> F16:
     return made
 
 
-def _tiles(pages: PageEngine, path: str) -> Iterator[Probe]:
+def _tiles(pages: PageEngine, paths: Paths) -> Iterator[Probe]:
     tiny = np.array([[1, -0.5, 0.25, 0], [0.5, 0.5, -1, 0.125], [2, -2, 0, 1], [0, 0, 0, 0]], np.float16)
     for name, tile, version, bins in (
         ("tiny lcg1 16", tiny, 1, 16),
         *((f"wave lcg{version} {bins}", _wave(), version, bins) for version in (1, 2) for bins in (16, 32)),
     ):
-        yield name, _sha(pages.encode_tile(tile.tobytes(), len(tile), bins, version, path)), ""
+        yield name, _sha(pages.encode_tile(tile.tobytes(), len(tile), bins, version, paths.code)), ""
 
 
-def _packed(pages: PageEngine, path: str) -> Iterator[Probe]:
+def _packed(pages: PageEngine, paths: Paths) -> Iterator[Probe]:
     for k, v in (("f16", "f16"), ("f32", "q8_0")):
         source = _session(pages, {"k_type": k, "v_type": v})
-        first, second = (_told(lambda s=source, n=n: _through(s, n, path)) for n in (1, 2))  # type: ignore[misc]
+        first, second = (_told(lambda s=source, n=n: _through(s, n, paths)) for n in (1, 2))  # type: ignore[misc]
         yield f"rows {k}/{v}", second, first
 
 
-def _through(source: PageSession, version: int, path: str, *, transposed: bool = False) -> str:
+def _through(source: PageSession, version: int, paths: Paths, *, transposed: bool = False) -> str:
     """The rows of a session that the engine has coded and brought back."""
     target = source.fork()
-    data = source.archive(version, path, transposed=transposed)
-    target.bring_archive(data, source.tail(), path, transposed=transposed)
+    data = source.archive(version, paths.code, transposed=transposed)
+    target.bring_archive(data, source.tail(), paths.restore, transposed=transposed)
     return _rows(target)
 
 
-def _bins(pages: PageEngine, path: str) -> Iterator[Probe]:
+def _bins(pages: PageEngine, paths: Paths) -> Iterator[Probe]:
     for name, options in (("scheduled", {"preset": "deep"}), ("wide", {"preset": "deep", "arch": "sliding"})):
         source = _session(pages, {**options, "k_type": "f16", "v_type": "f16"}, tokens=64)
         parts = source.components(transposed=False)
@@ -164,17 +177,17 @@ def _bins(pages: PageEngine, path: str) -> Iterator[Probe]:
             for side in ("k", "v")
             for layer in range(one.layers)
         ]
-        archive = read_archive(source.archive(2, path, transposed=False))
+        archive = read_archive(source.archive(2, paths.code, transposed=False))
         found = [one.segment.bins for one in archive.records if one.segment is not None]
         yield f"bins {name}", str(found), str(expected)
     flat = np.repeat(np.array([[0], [0.5], [-0.75], [3]], np.float16), 32, axis=1)
-    segment = pages.encode_tile(flat.tobytes(), 4, 16, 2, path)
+    segment = pages.encode_tile(flat.tobytes(), 4, 16, 2, paths.code)
     yield "flat rows", _sha(_decoded(segment)), _sha(flat.tobytes())
     for version in (1, 2):
         broken = flat.copy()
         broken[1, 3] = np.inf
         data = broken.tobytes()
-        word = _word(lambda d=data, n=version: pages.encode_tile(d, 4, 16, n, path))  # type: ignore[misc]
+        word = _word(lambda d=data, n=version: pages.encode_tile(d, 4, 16, n, paths.code))  # type: ignore[misc]
         yield f"not finite lcg{version}", word, ""
 
 
@@ -184,19 +197,19 @@ def _decoded(segment: bytes) -> bytes:
     return as_f16(decode_tile(segment, path=coder("oracle"))).tobytes()
 
 
-def _layouts(pages: PageEngine, path: str) -> Iterator[Probe]:
+def _layouts(pages: PageEngine, paths: Paths) -> Iterator[Probe]:
     for kind in ("f16", "f32"):
         source = _session(pages, {"k_type": kind, "v_type": kind})
         plain = source.fork()
-        plain.bring_archive(_reference(source, 2), source.tail(), path, transposed=False)
-        found = _told(lambda s=source: _through(s, 2, path, transposed=True))  # type: ignore[misc]
+        plain.bring_archive(_reference(source, 2), source.tail(), paths.restore, transposed=False)
+        found = _told(lambda s=source: _through(s, 2, paths, transposed=True))  # type: ignore[misc]
         yield f"transposed {kind}", found, _rows(plain)
     source = _session(pages, {"k_type": "q8_0", "v_type": "q4_0"})
-    data = source.archive(2, path, transposed=False)
+    data = source.archive(2, paths.code, transposed=False)
     yield "tiles", _sizes(data), _sizes(_reference(source, 2))
     yield "mixed q8_0/q4_0", _sha(data), _sha(_reference(source, 2))
     target = source.fork()
-    target.bring_archive(_reference(source, 2), source.tail(), path, transposed=False)
+    target.bring_archive(_reference(source, 2), source.tail(), paths.restore, transposed=False)
     yield "index rows", _index(target), _index(source)
     scaled = _session(pages, {"k_type": "i8", "v_type": "i4"})
     back = scaled.fork()
@@ -218,22 +231,22 @@ def _index(session: PageSession) -> str:
     return _sha(b"".join(rows))
 
 
-def _harms(pages: PageEngine, path: str) -> Iterator[Probe]:
+def _harms(pages: PageEngine, paths: Paths) -> Iterator[Probe]:
     source = _session(pages, {"k_type": "f16", "v_type": "f16"}, tokens=40)
     other = _session(pages, {"k_type": "f16", "v_type": "f16"}, tokens=41)
-    data, tail = source.archive(2, path, transposed=False), source.tail()
+    data, tail = source.archive(2, paths.code, transposed=False), source.tail()
     target = source.fork()
     target.prefill(list(range(8, 72)))
     before, moved = _state(target), ""
     for name in HARMS:
-        harmed = other.archive(2, path, transposed=False) if name == "other page" else harm(data, name)
-        word = _word(lambda harmed=harmed: target.bring_archive(harmed, tail, path, transposed=False))  # type: ignore[misc]
+        harmed = other.archive(2, paths.code, transposed=False) if name == "other page" else harm(data, name)
+        word = _word(lambda harmed=harmed: target.bring_archive(harmed, tail, paths.restore, transposed=False))  # type: ignore[misc]
         yield name, word, ""
         moved = moved or ("" if _state(target) == before else name)
     yield "untouched", moved or "all", "all"
     empty = _state(source.fork())
     target.cancel_in(2)
-    word = _word(lambda: target.bring_archive(data, tail, path, transposed=False))
+    word = _word(lambda: target.bring_archive(data, tail, paths.restore, transposed=False))
     target.cancel_in(-1)
     yield from _shelves(pages, source, data, source.page(transposed=False))
     yield "cancelled", "reset" if _state(target) == empty and word != "taken" else f"{word}, written", ""
@@ -304,10 +317,10 @@ def harm(data: bytes, name: str) -> bytes:
     return bytes(made)
 
 
-def _pairs(pages: PageEngine, path: str) -> Iterator[Probe]:
+def _pairs(pages: PageEngine, paths: Paths) -> Iterator[Probe]:
     for kind in ("bf16", "f8_e4m3", "i8", "i4"):
         source = _session(pages, {"k_type": "f16", "v_type": kind}, tokens=40)
-        word = _word(lambda source=source: source.archive(2, path, transposed=False))  # type: ignore[misc]
+        word = _word(lambda source=source: source.archive(2, paths.code, transposed=False))  # type: ignore[misc]
         yield f"coded {kind}", word, ""
     for kind in ("q8_0", "i8"):
         options: Mapping[str, str | int] = {**_ATTENTION, "v_type": kind, "v_pages": "transposed"}
@@ -317,18 +330,18 @@ def _pairs(pages: PageEngine, path: str) -> Iterator[Probe]:
     yield "opened nameless", _word(lambda: pages.open({**_ATTENTION, "k_type": ""})), ""
 
 
-def _apart(pages: PageEngine, path: str) -> Iterator[Probe]:
+def _apart(pages: PageEngine, paths: Paths) -> Iterator[Probe]:
     """The best of three imports beside the best of three runs of the oracle, which takes many times as long.
 
     Both are told in time of this process's processors: how long a busy machine keeps either waiting is no part of it.
     """
     source = _session(pages, {"k_type": "f16", "v_type": "f16"}, tokens=64)
-    data, tail, target = source.archive(2, path, transposed=False), source.tail(), source.fork()
+    data, tail, target = source.archive(2, paths.code, transposed=False), source.tail(), source.fork()
 
     def tried() -> str:
         imports, oracles = [], []
         for _ in range(3):
-            imports.append(_spent(lambda: target.bring_archive(data, tail, path, transposed=False)))
+            imports.append(_spent(lambda: target.bring_archive(data, tail, paths.restore, transposed=False)))
             oracles.append(_spent(lambda: decode_page(data, path=coder("oracle"))))
         return "apart" if 2 * min(imports) < min(oracles) else "inside"
 
@@ -342,7 +355,7 @@ def _spent(work: Callable[[], object]) -> int:
     return time.process_time_ns() - begin
 
 
-def _types(pages: PageEngine, path: str) -> Iterator[Probe]:
+def _types(pages: PageEngine, paths: Paths) -> Iterator[Probe]:
     """Keys of the first layer depend on tokens alone: in every type they are those of f32, stored otherwise."""
     wide = _session(pages, {"k_type": "f32", "v_type": "f32"}, tokens=_MANY)
     kind, data = wide.parts()["layer0.k"]
@@ -353,12 +366,12 @@ def _types(pages: PageEngine, path: str) -> Iterator[Probe]:
         held = parts["layer0.k"][1] + parts.get("layer0.k_scale", ("", b""))[1]
         yield f"rows {name}", _sha(held), _sha(stored(name, values))
     source = _session(pages, {"k_type": "f16", "v_type": "q8_0"})
-    archive = source.archive(1, path, transposed=False)
+    archive = source.archive(1, paths.code, transposed=False)
     expected = _told(lambda: _sha(bytes(decode_page(archive, path=coder("numpy")))))
     target = source.fork()
 
     def restored() -> str:
-        target.bring_archive(archive, source.tail(), path, transposed=False)
+        target.bring_archive(archive, source.tail(), paths.restore, transposed=False)
         return _sha(target.page(transposed=False))
 
     yield "restored f16/q8_0", _told(restored), expected
@@ -397,9 +410,9 @@ def _f8(values: np.ndarray[Any, np.dtype[np.float32]]) -> bytes:
     return bytes((chosen | np.signbit(values).reshape(-1) << 7).astype(np.uint8).tobytes())
 
 
-def _identities(pages: PageEngine, path: str) -> Iterator[Probe]:
+def _identities(pages: PageEngine, paths: Paths) -> Iterator[Probe]:
     source = _session(pages, {"k_type": "f16", "v_type": "f16"}, tokens=40)
-    data, tail = source.archive(2, path, transposed=False), source.tail()
+    data, tail = source.archive(2, paths.code, transposed=False), source.tail()
     exact = source.page(transposed=False)
     good = _identity(2, len(exact))
     with tempfile.TemporaryDirectory(prefix="kv-") as folder:
@@ -421,5 +434,5 @@ def _identities(pages: PageEngine, path: str) -> Iterator[Probe]:
     for name, identity in changed.items():
         wanted = "exact" if name == "lossy for exact" else "lossy"
         target = source.fork()
-        word = _word(lambda t=target, i=identity, w=wanted: t.bring_stored(i, data, tail, path, w))  # type: ignore[misc]
+        word = _word(lambda t=target, i=identity, w=wanted: t.bring_stored(i, data, tail, paths.restore, w))  # type: ignore[misc]
         yield name, word, ""

@@ -29,6 +29,9 @@ MAX_VALUES: Final = 1 << 24
 """Rows times channels of one segment."""
 MAX_STREAM: Final = 256
 """Bytes of one channel's stream."""
+_INFINITE: Final = 0x7F800000
+"""Bits of an f32 from which on it is not finite, or negative."""
+_TOP: Final = 65535
 _HEAD: Final = struct.Struct("<4sBBHII")
 
 Bytes = bytes | bytearray | memoryview
@@ -101,8 +104,8 @@ def read_segment(data: Bytes) -> Segment:
         )
     at = _HEAD.size
     maxima = np.frombuffer(view, "<f4", rows, at)
-    bad = np.flatnonzero(~(np.isfinite(maxima) & ~np.signbit(maxima)))
-    if bad.size:
+    if int(np.frombuffer(view, "<u4", rows, at).max()) >= _INFINITE:
+        bad = np.flatnonzero(~(np.isfinite(maxima) & ~np.signbit(maxima)))
         raise ValueRefusedError(
             f"segment, row {bad[0]}: expected a finite maximum of at least 0, found {maxima[bad[0]]}"
         )
@@ -125,11 +128,11 @@ def read_segment(data: Bytes) -> Segment:
 
 
 def _check_tables(cdfs: U16, lengths: U16, size: int) -> None:
-    wrong = np.flatnonzero((cdfs[:, 0] != 0) | (cdfs[:, -1] != 65535) | (cdfs[:, 1:] <= cdfs[:, :-1]).any(axis=1))
-    if wrong.size:
+    if cdfs[:, 0].any() or int(cdfs[:, -1].min()) != _TOP or (cdfs[:, 1:] <= cdfs[:, :-1]).any():
+        wrong = np.flatnonzero((cdfs[:, 0] != 0) | (cdfs[:, -1] != _TOP) | (cdfs[:, 1:] <= cdfs[:, :-1]).any(axis=1))
         raise ValueRefusedError(f"segment, channel {wrong[0]}: expected a CDF that rises strictly from 0 to 65535")
-    short = np.flatnonzero((lengths < 1) | (lengths > MAX_STREAM))
-    if short.size:
+    if not 1 <= int(lengths.min()) <= int(lengths.max()) <= MAX_STREAM:
+        short = np.flatnonzero((lengths < 1) | (lengths > MAX_STREAM))
         raise BoundsError(
             f"segment, channel {short[0]}: expected a stream of 1 to {MAX_STREAM} bytes, found {lengths[short[0]]}"
         )

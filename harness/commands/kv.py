@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from harness.commands.campaigns import Body, add_campaign, on_bench, run_or_check, teller, verdict
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 EXAMPLE = (
     "example: statecert kv --certify\n"
     "         statecert kv --scale 1 --type f16 --model scheduled\n"
+    "         statecert kv --resume runs/x/kv.jsonl\n"
     "         statecert kv --mutants\n"
     "         statecert kv --check runs/x/kv.jsonl"
 )
@@ -52,7 +54,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--processes", type=int, default=2, help="fresh processes, one after another (default: 2)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each process (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=32, help="decode steps of a continuation (default: %(default)s)")
-    parser.add_argument("--path", default="compiled", help="codec path: compiled, numpy, oracle (default: compiled)")
+    parser.add_argument(
+        "--lcg", type=int, action="append", default=[], choices=(1, 2), help="only this version of the segments"
+    )
+    parser.add_argument("--path", default="compiled", help="encodes: compiled, numpy, oracle (default: compiled)")
+    parser.add_argument(
+        "--restore", default="", metavar="PATH",
+        help="decodes: as --path, or torch or triton on the device (default: that of --path; torch on other devices)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE", help="go on with a campaign that was broken off, by its options"
+    )
     parser.add_argument(
         "--mutants", action="store_true", help="no matrix: try the probes on pages with one planted fault each"
     )
@@ -65,8 +77,12 @@ def run(args: argparse.Namespace) -> ExitCode:
         return _mutants(args)
 
     def carried() -> Campaign:
-        from harness.campaigning.kv import CODED, MODELS, Asked, run_kv
+        from harness.campaigning.kv import CODED, MODELS, Asked, procedure_of, run_kv, whole_of
+        from harness.campaigning.kv_resuming import kept_of
 
+        if args.resume:
+            kept = kept_of(args.resume)
+            return on_bench(args, lambda up: run_kv(up, kept, teller(args, whole_of(kept.procedure), 1)))
         asked = Asked(
             scale=args.scale,
             pairs=tuple(args.type) or CODED,
@@ -74,9 +90,12 @@ def run(args: argparse.Namespace) -> ExitCode:
             processes=args.processes,
             rounds=args.rounds,
             steps=args.steps,
+            versions=tuple(args.lcg) or (1, 2),
             path=args.path,
+            restore=args.restore,
         )
-        return on_bench(args, lambda up: run_kv(up, asked, teller(args, 0, 8)))
+        whole = whole_of(procedure_of(asked))
+        return on_bench(args, lambda up: run_kv(up, asked, teller(args, whole, 1)))
 
     return run_or_check(args, carried, lambda body: table(body, exact=args.json))
 
@@ -118,7 +137,7 @@ def _readable(name: str, value: str | int) -> str | int:
 
 
 def _mutants(args: argparse.Namespace) -> ExitCode:
-    from harness.campaigning.kv import PAGE_MUTANTS, caught
+    from harness.campaigning.kv_mutants import PAGE_MUTANTS, caught
     from harness.engines import registry
     from harness.reporting.tables import Column, Table
     from harness.reporting.units import counted

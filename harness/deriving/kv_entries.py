@@ -93,6 +93,12 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
 """What must come out where it does not depend on the engine."""
 
 
+def asked_of(version: int) -> Mapping[str, Sequence[str]]:
+    """Return the probes of each entry that a procedure of some version asks for."""
+    later = LATER if version >= 2 else {}
+    return {entry: (*NAMES.get(entry, ()), *later.get(entry, ())) for entry in (*NAMES, *later)}
+
+
 def derive_entries(
     probes: Sequence[Record], cells: Sequence[Mapping[str, object]], oracles: Sequence[Record], version: int = 2
 ) -> list[dict[str, object]]:
@@ -112,7 +118,7 @@ def derive_entries(
     few = [str(one["name"]) for one in cells if "too_few_pairs" in str(one["reasons"])]
     rows.append(_row("H08", len(cells), few, missing=not cells))
     counted = [f"process {one['process']}" for one in oracles if one["inside"] or not one["ns"]]
-    later = LATER["H09"] if version >= 2 else ()
+    later = asked_of(version).get("H09", ())
     missing, failed = _tried(found, "H09", later)
     rows.append(_row("H09", len(oracles) + len(later), [*counted, *failed], missing=missing or not oracles))
     return sorted(rows, key=lambda row: str(row["entry"]))

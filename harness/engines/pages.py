@@ -74,8 +74,8 @@ class PageSession(Protocol):
         """Become the session of a page."""
         ...
 
-    def bring_archive(self, data: bytes, tail: bytes, path: str, *, transposed: bool) -> None:
-        """Become the session of an archive, decoded into the resident rows."""
+    def bring_archive(self, data: bytes, tail: bytes, path: str, *, transposed: bool) -> str:
+        """Become the session of an archive, decoded into the resident rows by a declared path; the path that ran."""
         ...
 
     def bring_stored(self, identity: Mapping[str, object], data: bytes, tail: bytes, path: str, wanted: str) -> None:

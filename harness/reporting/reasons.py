@@ -43,6 +43,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "states_do_not_differ": "Different prompts left the same state: the digests are blind.",
     "nothing_restored": "Nothing was restored, so nothing was compared.",
     "exact_differs": "The exact form did not come back as it was, so nothing can be said beside it.",
+    "path_differs": "Another path decoded the archives than the one that was declared.",
     "size_formula": "The bytes of an archive are not those of its formula, which does not depend on the data.",
     "too_few_pairs": "There are too few pairs, or too few processes, to judge a time.",
     "larger": "The lossy form is not smaller than the exact one.",

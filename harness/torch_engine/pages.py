@@ -20,7 +20,7 @@ from torch import Tensor
 from harness.codec.archive import Component, encode_page, read_archive
 from harness.codec.errors import CodecError, GeometryError
 from harness.codec.paths import Coder, coder
-from harness.torch_engine.coded.restoring import import_page
+from harness.torch_engine.coded.restoring import Placed, fill, place
 from harness.torch_engine.errors import MetadataError, OptionError, TransferError
 from harness.torch_engine.kv.rows import Rows
 from harness.torch_engine.metadata import Metadata, decode_metadata
@@ -202,8 +202,11 @@ class Pager:
 
     def bring_archive(
         self, session: TorchSession, data: bytes, tail: bytes, path: str, *, transposed: bool = False
-    ) -> None:
+    ) -> str:
         """Become the session of an archive and its tail; the archive is validated whole first.
+
+        Returns:
+            The path that decoded it.
 
         Raises:
             CodecError: the archive or a symbol in it; after a symbol the session is reset, else nothing was touched.
@@ -219,23 +222,24 @@ class Pager:
                 room = torch.empty(one.exact_bytes, dtype=torch.uint8, device=session.buffers.device)
                 staged.append((room, cache.exact))
                 targets.append(room)
-        self.validate(data, targets)
+        placed = self.validate(data, targets)
         with self.into(session):
-            self.decode(data, targets, path)
+            ran = self.decode(placed, path)
             for room, exact in staged:
                 at = 0
                 for part in exact:
                     part.copy_(room[at : at + part.numel()])
                     at += part.numel()
             self.finish(session, meta, rest, prompt)
+        return ran
 
-    def validate(self, data: bytes, targets: Sequence[Tensor]) -> None:
+    def validate(self, data: bytes, targets: Sequence[Tensor]) -> Placed:
         """Everything about an archive that can be wrong before the first write."""
-        import_page(data, targets, write=False)
+        return place(data, targets)
 
-    def decode(self, data: bytes, targets: Sequence[Tensor], path: str) -> None:
-        """The archive into resident rows."""
-        import_page(data, targets, path=path, wrote=self.wrote)
+    def decode(self, placed: Placed, path: str) -> str:
+        """A validated archive into resident rows; the path that decoded it."""
+        return fill(placed, path, wrote=self.wrote)
 
     def wrote(self, pieces: int) -> None:
         """Is told after each piece of an archive how many are written.

@@ -88,10 +88,34 @@ def read_campaign(data: bytes, where: str) -> CampaignRecords:
     """
     if len(data) > MAX_BYTES:
         raise InvalidDocumentError(f"found {len(data)} bytes; allowed are {MAX_BYTES}", where=where)
-    records: list[Mapping[str, object]] = []
     lines = data.split(b"\n")
     if lines.pop():
         raise InvalidDocumentError("found a line without its end: the file was cut off", where=where)
+    records = _records(lines, where)
+    _hold_to_end(records, lines, where)
+    if records[0].get("type") != "header":
+        raise InvalidDocumentError("found no header; the first line must be one", where=where)
+    return CampaignRecords(records=records, sha256=Sha256(hashlib.sha256(data).hexdigest()), bytes=len(data))
+
+
+def read_cut_off(data: bytes, where: str) -> list[Mapping[str, object]]:
+    """Return the records of a file that was broken off, the header first; a last line without its end is left out.
+
+    Raises:
+        InvalidDocumentError: It was closed, is too large, or a line is not what a writer makes.
+    """
+    if len(data) > MAX_BYTES:
+        raise InvalidDocumentError(f"found {len(data)} bytes; allowed are {MAX_BYTES}", where=where)
+    records = _records(data.split(b"\n")[:-1], where)
+    if not records or records[0].get("type") != "header":
+        raise InvalidDocumentError("found no header; the first line must be one", where=where)
+    if records[-1].get("type") == "end":
+        raise InvalidDocumentError("found an end record: nothing was broken off", where=where)
+    return records
+
+
+def _records(lines: Iterable[bytes], where: str) -> list[Mapping[str, object]]:
+    records: list[Mapping[str, object]] = []
     for number, line in enumerate(lines, start=1):
         at = f"{where}#{number}"
         record = strict.loads(line, where=at, limits=strict.EVIDENCE_LINE, form="canonical")
@@ -99,10 +123,7 @@ def read_campaign(data: bytes, where: str) -> CampaignRecords:
             raise InvalidDocumentError("found no object; a record is one", where=at)
         check_record(record, at)
         records.append(record)
-    _hold_to_end(records, lines, where)
-    if records[0].get("type") != "header":
-        raise InvalidDocumentError("found no header; the first line must be one", where=where)
-    return CampaignRecords(records=records, sha256=Sha256(hashlib.sha256(data).hexdigest()), bytes=len(data))
+    return records
 
 
 def _hold_to_end(records: list[Mapping[str, object]], lines: list[bytes], where: str) -> None:

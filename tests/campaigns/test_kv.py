@@ -11,18 +11,22 @@ from typing import Any
 import pytest
 
 from harness import cli
-from harness.adapters.mutants.kv_pages import PAGE_MUTANTS, BitOrderSwapped, PageMutant
+from harness.adapters.mutants.kv_coder_faults import BitOrderSwapped
+from harness.adapters.mutants.kv_page_mutant import PageMutant
+from harness.adapters.mutants.kv_pages import PAGE_MUTANTS
 from harness.adapters.torch_adapter import TorchAdapter
-from harness.campaigning.kv import PAGE_MUTANTS as GROUP
-from harness.campaigning.kv import Asked, caught, child, procedure_of, reasons_of, small_procedure
+from harness.campaigning.kv import Asked, child, procedure_of
 from harness.campaigning.kv_child import Measured
-from harness.campaigning.kv_probes import probe_all
+from harness.campaigning.kv_mutants import PAGE_MUTANTS as GROUP
+from harness.campaigning.kv_mutants import caught, reasons_of, small_procedure
+from harness.campaigning.kv_probes import Paths, probe_all
 from harness.campaigning.memory import peak_kib, reset_peak
 from harness.certifying.issue import issue
 from harness.commands.kv import table
 from harness.deriving.ids import certificate_id
-from harness.deriving.kv import composed, interval, lcg2_bytes, lower_bound_ppm, overlap, plan_groups
 from harness.deriving.kv_entries import NAMES, TYPES, derive_entries
+from harness.deriving.kv_figures import composed, interval, lcg2_bytes, lower_bound_ppm, overlap
+from harness.deriving.kv_plan import plan_groups
 from harness.engines import registry
 from harness.errors import ExitCode, InvalidDocumentError, UsageError
 from harness.gating.gate import gate
@@ -32,7 +36,7 @@ from harness.pipeline import rejudge
 from harness.reporting import html, markdown, terminal
 from harness.reporting.building import Archive, certificate_view
 from tests.fakes.campaign import Flown, Line
-from tests.fakes.kv import COMPONENT, PROCEDURE, TIMES, altered, measured, timed
+from tests.fakes.kv import COMPONENT, PROCEDURE, TIMES, altered, measured, of_version, timed
 
 
 def cell(of: Flown, codec: str = "lcg2") -> tuple[str, list[str]]:
@@ -211,13 +215,36 @@ def test_a_probe_that_did_not_hold_stops_and_one_that_was_not_tried_is_an_error(
     assert decision(missing) == ("error", ["entry_missing"])
 
 
-def test_a_procedure_without_a_version_is_held_to_what_it_asked_for() -> None:
-    older = measured().without(lambda line: line.get("name") == "import without the oracle")
-    older.lines[0]["procedure"] = {name: one for name, one in PROCEDURE.items() if name != "version"}
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_older_procedure_is_held_to_what_it_asked_for(version: int) -> None:
     newer = measured().without(lambda line: line.get("name") == "import without the oracle")
 
-    assert decision(older) == ("pass", [])
+    assert decision(of_version(version)) == ("pass", [])
+    assert "restored" not in of_version(version).body()["results"][0]
     assert decision(newer) == ("error", ["entry_missing"])
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_version_that_was_dropped_or_lowered_is_seen_by_the_records(version: int) -> None:
+    """Whoever leaves the version out asks for less, and the records still hold what was asked for."""
+    found = measured() if version == 3 else of_version(2)
+    told = {name: one for name, one in PROCEDURE.items() if name not in ("version", "restore")}
+    found.lines[0]["procedure"] = (
+        {**told, "version": 2} if version == 3 else told if version == 2 else {**told, "restore": "compiled"}
+    )
+
+    with pytest.raises(InvalidDocumentError, match=r"version [12]"):
+        found.body()
+
+
+def test_a_path_that_another_one_took_the_place_of_is_an_error() -> None:
+    def elsewhere(line: dict[str, Any]) -> None:
+        line["archives"]["lossy_lcg2"]["restored"] = "compiled_and_torch"
+
+    found = altered(measured(), lambda one: one["type"] == "kv_page", elsewhere)
+
+    assert cell(found) == ("error", ["path_differs"])
+    assert cell(found, "lcg1") == ("pass", [])
 
 
 def test_an_oracle_inside_a_restore_is_found() -> None:
@@ -312,7 +339,7 @@ def test_its_certificate_with_one_word_changed_ends_in_2(old: bytes, new: bytes,
 
 
 def failed(adapter: TorchAdapter, entry: str) -> list[str]:
-    found = list(probe_all(adapter.open_pages({"device": "cpu"}), "compiled", entry))
+    found = list(probe_all(adapter.open_pages({"device": "cpu"}), Paths("compiled", "compiled"), entry))
     apart = {"process": 0, "inside": 0, "ns": 1}
     [row] = [one for one in derive_entries(found, [], [apart]) if one["entry"] == entry]
     assert row["outcome"] != "error"
@@ -340,7 +367,7 @@ def test_pages_that_nobody_can_decode_are_tried_to_the_end() -> None:
 def small(adapter: TorchAdapter, model: str = "wide") -> list[str]:
     """Reasons of the one cell of the smallest matrix, both of whose processes are this one."""
     procedure = small_procedure(model)
-    job = {"options": {"device": "cpu"}, "procedure": procedure, "probes": False}
+    job = {"options": {"device": "cpu"}, "procedure": procedure, "probes": False, "done": []}
     return reasons_of(procedure, [line for process in (0, 1) for line in told(adapter, {**job, "process": process})])
 
 
@@ -376,7 +403,7 @@ def told(adapter: TorchAdapter, job: Mapping[str, Any]) -> list[dict[str, Any]]:
     pages, procedure, process = adapter.open_pages(job["options"]), job["procedure"], job["process"]
     if job["probes"]:
         lines += [dict(line) for line in measured().lines if line["type"] == "kv_probe"]
-    for group in plan_groups(procedure):
+    for group in [one for one in plan_groups(procedure) if one.id not in job["done"]]:
         Measured(pages, procedure, process, group, lambda line: lines.append(dict(line))).run()
     now = time.monotonic_ns()
     return [*lines, {"type": "kv_oracle", "process": process, "spans": {"oracle": [now, now + 1]}}]
@@ -384,7 +411,7 @@ def told(adapter: TorchAdapter, job: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def test_a_fresh_process_tells_every_record_of_its_plan() -> None:
     job = {"adapter": "torch", "group": registry.ENGINES, "options": {"device": "cpu"}}
-    found = list(child({**job, "procedure": small_procedure("wide"), "process": 1, "probes": False}))
+    found = list(child({**job, "procedure": small_procedure("wide"), "process": 1, "probes": False, "done": []}))
 
     assert [one["type"] for one in found] == ["kv_round"] * 5 + ["kv_memory"] * 4 + ["kv_page", "kv_oracle"]
     assert {one["process"] for one in found} == {1}

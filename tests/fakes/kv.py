@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from harness.deriving.kv import arms_of, lcg2_bytes, order_of, plan_groups
 from harness.deriving.kv_entries import KNOWN, LATER, NAMES
+from harness.deriving.kv_figures import lcg2_bytes
+from harness.deriving.kv_plan import arms_of, order_of, plan_groups
 from harness.wire.records import record_to_mapping
 from tests.fakes.campaign import TRUST, Flown, Line, digest, header_line
 
@@ -23,7 +24,8 @@ PROCEDURE: Mapping[str, Any] = {
     "warmups": 1,
     "steps": 64,
     "path": "compiled",
-    "version": 2,
+    "restore": "compiled",
+    "version": 3,
     "limits": {
         "size_ppm": 1_000_000,
         "restore_ppm": 1_000_000,
@@ -75,6 +77,7 @@ def measured(times: Mapping[str, Mapping[str, int]] = TIMES, *, run: int = 3, da
                 "bytes": lcg2_bytes([COMPONENT]) - (2 - n) * 5000,
                 "sha256": digest(f"archive{n}"),
                 "path": "compiled",
+                "restored": "compiled",
                 "bins": [32],
                 "state": digest("lossy"),
             }
@@ -145,3 +148,18 @@ def altered(found: Flown, pick: Callable[[Line], bool], change: Callable[[dict[s
             change(copy)
         lines.append(copy)
     return Flown(lines=lines)
+
+
+def of_version(version: int) -> Flown:
+    """The same matrix as a procedure of an older version has it."""
+    asks_no_path = [measured().without(lambda line: line.get("name") == "import without the oracle"), measured()]
+    found = altered(asks_no_path[version - 1], lambda one: one["type"] == "kv_page", _tells_no_path)
+    found.lines[0]["procedure"] = {name: one for name, one in PROCEDURE.items() if name not in ("version", "restore")}
+    if version == 2:
+        found.lines[0]["procedure"]["version"] = 2
+    return found
+
+
+def _tells_no_path(line: dict[str, Any]) -> None:
+    for one in line["archives"].values():
+        del one["restored"]

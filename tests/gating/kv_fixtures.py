@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.certifying.issue import issue
 from tests.fakes.campaign import Flown
-from tests.fakes.kv import altered, measured, timed
+from tests.fakes.kv import altered, measured, of_version, timed
 from tests.gating.campaign_fixtures import file_campaign
 from tests.gating.count_fixtures import body_of, edited, passed
 from tests.gating.fixtures import VALID, Body, fixture
@@ -116,6 +116,22 @@ def kv_limits_loosened(folder: Path) -> None:
     procedure = lines[0]["procedure"]
     lines[0]["procedure"] = {**procedure, "limits": {**procedure["limits"], "total_ppm": 1_000_000_000}}
     issue(Flown(lines=lines).data(), folder)
+
+
+@fixture("CG310")
+def kv_version_dropped(folder: Path) -> None:
+    """A matrix whose procedure names no version, and asks for less because of it."""
+    issue(of_version(1).data(), folder)
+
+
+@fixture("CG310", "CG301", "CG311")
+def kv_path_hidden(folder: Path) -> None:
+    """Another path took the place of the declared one, and the cell says that it passed."""
+
+    def change(body: Body) -> None:
+        body["results"][1]["restored"] = "torch"
+
+    edited(folder, measured(), change)
 
 
 def _promotes(k: str, v: str) -> Callable[[Path], dict[str, Any]]:

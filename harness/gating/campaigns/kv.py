@@ -23,7 +23,15 @@ _MOST: Final = {
 }
 _LEAST: Final = {"pairs": 10, "implausible_ppm": 20_000}
 """The loosest limits under which a matrix counts; a run may state narrower ones."""
+_LEAST_VERSION: Final = 2
+"""Of the procedure of a certificate that is current; older ones are history, and are judged by what they asked for."""
 _STOPS: Final = ("larger", "restore_slower", "import_slower", "total_dearer", "more_memory")
+
+
+def outdated(body: Body) -> Problems:
+    """A procedure that is asked of what holds today says its version: without one it asks for fewer probes."""
+    if body["procedure"].get("version", 1) < _LEAST_VERSION:
+        yield Problem("/body/procedure", f"names no version; what is current has one from {_LEAST_VERSION} on")
 
 
 def in_body(body: Body) -> Problems:
@@ -43,25 +51,27 @@ def in_body(body: Body) -> Problems:
     if len(named) + sum(one["cells"] for one in body["excluded"]) != whole:
         yield Problem("/body/excluded", f"and the cells do not make up the whole product of {whole}")
     for index, cell in enumerate(cells):
-        for text in _faults(cell, asked["limits"]):
+        for text in _faults(cell, asked):
             yield Problem(f"/body/results/{index}", text)
     overall, reasons = _decided(body)
     if body["decision"] != {"overall": overall, "reasons": reasons}:
         yield Problem("/body/decision", f"is not {overall} ({', '.join(reasons) or 'no reasons'}), as its rows give")
 
 
-def _faults(cell: Record, limits: Record) -> Iterable[str]:
+def _faults(cell: Record, asked: Record) -> Iterable[str]:
     """What a cell claims and its own figures do not bear out."""
-    reasons = set(cell["reasons"])
+    limits, reasons = asked["limits"], set(cell["reasons"])
     grown = cell["lossy_bytes"] * 1_000_000 // max(1, cell["exact_bytes"])
     if cell["size_ppm"] != grown:
         yield f"says {cell['size_ppm']} ppm of size; its bytes give {grown}"
     if cell["codec"] == "lcg2" and (cell["lossy_bytes"] != cell["formula_bytes"]) != ("size_formula" in reasons):
         yield "does not say whether its bytes are those of the formula"
+    if cell.get("restored", "") != asked.get("restore", "") and "path_differs" not in reasons:
+        yield f"was restored by {cell.get('restored', 'a path that it does not name')}, and does not say that it differs"
     few = cell["pairs"] < limits["pairs"] or cell["processes"] < 2
     if few != ("too_few_pairs" in reasons):
         yield "does not say whether it has enough pairs"
-    if few or reasons & {"size_formula", "exact_differs"}:
+    if few or reasons & {"size_formula", "exact_differs", "path_differs"}:
         if cell["outcome"] != "error":
             yield f"is {cell['outcome']} and should be an error"
         return
@@ -124,6 +134,7 @@ def in_records(body: Body, records: Sequence[Record]) -> Problems:
             "pairs": len(arms),
             "exact_bytes": page["raw"],
             "lossy_bytes": page["archives"][lossy]["bytes"],
+            **{name: page["archives"][lossy][name] for name in ("restored",) if name in page["archives"][lossy]},
             "k": page["components"][0]["k_element"],
             "v": page["components"][0]["v_element"],
         }

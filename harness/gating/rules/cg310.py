@@ -14,6 +14,8 @@ def check(subject: Subject) -> Problems:
         yield Problem("/body/campaign", f"is {subject.body['campaign']}; nothing is known of its counts")
         return
     yield from ask.in_body(subject.body)
+    if ask.outdated is not None and subject.state == "current":
+        yield from ask.outdated(subject.body)
 
 
 RULE = Rule(
@@ -40,6 +42,8 @@ RULE = Rule(
         "kv_cell_left_out",
         "kv_size_told_wrong",
         "kv_limits_loosened",
+        "kv_version_dropped",
+        "kv_path_hidden",
         "fuzz_raised",
         "fuzz_control_not_found",
     ),

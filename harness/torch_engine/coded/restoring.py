@@ -1,9 +1,16 @@
-"""An archive decoded straight into resident K/V buffers: validated whole, then tile by tile, without a host copy."""
+"""An archive decoded straight into resident K/V buffers: validated whole, then tile by tile, without a host copy.
+
+The path is declared. ``torch`` and ``triton`` decode on the device of the buffers; a path of `harness.codec.paths`
+(``compiled``, ``numpy``, ``oracle``) decodes each tile on the host, streams and values both, and copies it into its
+rows. What is told as the path that ran is what did all of it.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import torch
@@ -11,8 +18,8 @@ import torch
 from harness.codec import blocks
 from harness.codec.archive import MAX_PAGE, Archive, Record, read_archive
 from harness.codec.errors import GeometryError, PathError
-from harness.codec.paths import coder, quantised_blocks
-from harness.codec.segments import F32, U8, Segment
+from harness.codec.paths import Coder, coder, half_values, quantised_blocks
+from harness.codec.segments import Segment
 from harness.torch_engine.coded import lockstep, packing
 
 Tensor = torch.Tensor
@@ -22,32 +29,22 @@ TRITON = "triton"
 """The path of CUDA and ROCm that decodes LCG2 in a kernel of its own."""
 
 
+HOST: Final = ("compiled", "numpy", "oracle")
+"""Paths that decode a tile on the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A validated archive and the rows that each of its records fills; nothing has been written."""
+
+    archive: Archive
+    rows: Sequence[tuple[Record, Tensor]]
+
+
 def import_page(
-    data: bytes | memoryview,
-    targets: Sequence[Tensor],
-    *,
-    limit: int = MAX_PAGE,
-    path: str = TORCH,
-    write: bool = True,
-    wrote: Callable[[int], None] | None = None,
+    data: bytes | memoryview, targets: Sequence[Tensor], *, limit: int = MAX_PAGE, path: str = TORCH
 ) -> int:
-    """Decode an archive into the buffers of a page.
-
-    The archive is validated whole, and matched with every buffer, before the first write; a symbol outside its bins is
-    found per tile, so a refusal after validation can leave earlier tiles written: the caller resets what it imports
-    into.
-
-    Args:
-        data: a CKG1 archive.
-        targets: the page's pieces in its order: one tensor per coded layer, [tokens, channels] of f16 or f32 (of a
-            transposed layer: its view with these axes), or u8 [tokens, row bytes] of a blocked type; and u8 [bytes] for
-            exact bytes. Any strides, any device.
-        limit: bytes of the decoded page that the caller can take.
-        path: what decodes the streams of LCG1: ``torch`` on the buffers' device, or a path of `harness.codec.paths`
-            on the host, tile by tile. LCG2 and all arithmetic run in torch.
-            ``triton`` decodes LCG2 in a kernel, and no LCG1 at all.
-        write: False stops before the first write, once everything is validated.
-        wrote: told after each record how many are written; may raise to break off.
+    """Decode an archive into the buffers of a page: `place`, then `fill`.
 
     Returns:
         Bytes of the page.
@@ -55,15 +52,63 @@ def import_page(
     Raises:
         CodecError: the archive is not valid, or does not fit the buffers.
     """
+    placed = place(data, targets, limit=limit)
+    fill(placed, path)
+    return placed.archive.raw
+
+
+def place(data: bytes | memoryview, targets: Sequence[Tensor], *, limit: int = MAX_PAGE) -> Placed:
+    """Validate an archive whole and match it with every buffer. Nothing is written.
+
+    Args:
+        data: a CKG1 archive.
+        targets: the page's pieces in its order: one tensor per coded layer, [tokens, channels] of f16 or f32 (of a
+            transposed layer: its view with these axes), or u8 [tokens, row bytes] of a blocked type; and u8 [bytes] for
+            exact bytes. Any strides, any device.
+        limit: bytes of the decoded page that the caller can take.
+
+    Raises:
+        CodecError: the archive is not valid, or does not fit the buffers.
+    """
     archive = read_archive(data, limit=limit)
-    placed = _placed(archive.records, targets)
-    segments = [record.segment for record, _ in placed if record.segment is not None and record.segment.version == 1]
-    symbols = _symbols(segments, targets[0].device, path) if targets else iter(())
-    for count, (record, target) in enumerate(placed if write else (), start=1):
-        _decode_into(record, target, path, symbols)
+    return Placed(archive, _placed(archive.records, targets))
+
+
+def fill(placed: Placed, path: str = TORCH, *, wrote: Callable[[int], None] | None = None) -> str:
+    """Decode what was placed into its rows, tile by tile.
+
+    A symbol outside its bins is found per tile, so a refusal can leave earlier tiles written: the caller resets what it
+    imports into.
+
+    Args:
+        placed: from `place`.
+        path: what decodes: ``torch`` or ``triton`` on the device of the buffers, or a path of `harness.codec.paths` on
+            the host. ``triton`` decodes LCG2 in a kernel, and no LCG1 at all.
+        wrote: told after each record how many are written; may raise to break off.
+
+    Returns:
+        The path that ran.
+
+    Raises:
+        CodecError: a symbol outside its bins, a value outside f16, or a path that is not there.
+    """
+    if path not in (TORCH, TRITON, *HOST):
+        raise PathError(f"path: expected {TORCH}, {TRITON} or one of {', '.join(HOST)}, found {path!r}")
+    host = coder(path) if path in HOST else None
+    coded = [record.segment for record, _ in placed.rows if record.segment is not None]
+    first = [segment for segment in coded if segment.version == 1]
+    symbols = _symbols(first, placed.rows[0][1].device) if placed.rows and host is None else iter(())
+    ran = host.name if host is not None else path
+    for count, (record, target) in enumerate(placed.rows, start=1):
+        if record.segment is None:
+            target.copy_(torch.frombuffer(bytearray(record.payload), dtype=torch.uint8))
+        elif host is not None:
+            _fill_from_host(record, record.segment, target, host)
+        else:
+            _fill_on_device(record, record.segment, target, path, symbols)
         if wrote is not None:
             wrote(count)
-    return archive.raw
+    return ran
 
 
 def fits(archive: Archive, targets: Sequence[Tensor]) -> None:
@@ -112,21 +157,23 @@ def _rows(record: Record, target: Tensor, inside: int, where: str) -> Tensor:
     return target[first : first + record.tokens]
 
 
-def _symbols(segments: Sequence[Segment], device: torch.device, path: str) -> Iterator[Tensor]:
+def _symbols(segments: Sequence[Segment], device: torch.device) -> Iterator[Tensor]:
     """Symbols of each segment of LCG1 in order; decoded when they are asked for, some segments ahead."""
-    if path == TORCH:
-        for run in lockstep.batches(segments):
-            yield from lockstep.decode_side_by_side(run, device)
-    else:
-        for segment in segments:
-            yield torch.from_numpy(coder(path).decode(segment)).to(device)
+    for run in lockstep.batches(segments):
+        yield from lockstep.decode_side_by_side(run, device)
 
 
-def _decode_into(record: Record, target: Tensor, path: str, symbols: Iterator[Tensor]) -> None:
-    segment, device = record.segment, target.device
-    if segment is None:
-        target.copy_(torch.frombuffer(bytearray(record.payload), dtype=torch.uint8))
+def _fill_from_host(record: Record, segment: Segment, target: Tensor, path: Coder) -> None:
+    values = half_values(segment, path=path)
+    if record.kind.element in blocks.BLOCK_BYTES:
+        packed = quantised_blocks(record.kind.element, values.astype(np.float32), path=path)
+        target.copy_(torch.from_numpy(packed))
         return
+    target.copy_(torch.from_numpy(values))
+
+
+def _fill_on_device(record: Record, segment: Segment, target: Tensor, path: str, symbols: Iterator[Tensor]) -> None:
+    device = target.device
     maxima = torch.from_numpy(np.array(segment.maxima)).to(device)
     blocked = record.kind.element in blocks.BLOCK_BYTES
     values = torch.empty((segment.rows, segment.channels), device=device) if blocked else target
@@ -138,18 +185,11 @@ def _decode_into(record: Record, target: Tensor, path: str, symbols: Iterator[Te
     else:
         packing.dequantise_into(next(symbols), maxima, segment.bins, values)
     if blocked:
-        target.copy_(torch.from_numpy(_blocks_of(record.kind.element, values.cpu().numpy(), path)))
-
-
-def _blocks_of(kind: str, values: F32, path: str) -> U8:
-    """Rows in blocks, by the declared path where it is one of `harness.codec.paths`; the same bytes by every path."""
-    return (
-        blocks.quantise(kind, values) if path in (TORCH, TRITON) else quantised_blocks(kind, values, path=coder(path))
-    )
+        target.copy_(torch.from_numpy(blocks.quantise(record.kind.element, values.cpu().numpy())))
 
 
 def _restore_of(path: str) -> Callable[[Tensor, Tensor, int, Tensor], None]:
-    if path != TRITON:
+    if path == TORCH:
         return packing.restore_into
     from harness.torch_engine.coded import triton_kernels
 
