@@ -172,7 +172,7 @@ def _judge(
     if errors:
         return "error", errors
     stops = ["larger"] if integer_of(row, "size_ppm") >= integer_of(reading.limits, "size_ppm") else []
-    unsure = []
+    unsure: list[str] = []
     for name in METRICS:
         word = _time_reason(reading.limits, row, rounds, lossy, name)
         if word:

@@ -67,7 +67,7 @@ def _faults(cell: Record, asked: Record) -> Iterable[str]:
     if cell["codec"] == "lcg2" and (cell["lossy_bytes"] != cell["formula_bytes"]) != ("size_formula" in reasons):
         yield "does not say whether its bytes are those of the formula"
     if cell.get("restored", "") != asked.get("restore", "") and "path_differs" not in reasons:
-        yield f"was restored by {cell.get('restored', 'a path that it does not name')}, and does not say that it differs"
+        yield f"was restored by {cell.get('restored', 'an unnamed path')}, and does not say that it differs"
     few = cell["pairs"] < limits["pairs"] or cell["processes"] < 2
     if few != ("too_few_pairs" in reasons):
         yield "does not say whether it has enough pairs"
