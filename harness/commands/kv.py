@@ -29,18 +29,22 @@ EXAMPLE = (
 )
 _READABLE: Final = {
     "name": "cell",
+    "bins": "bins",
     "outcome": "outcome",
     "size_ppm": "bytes",
     "restore_ppm": "restore",
     "import_ppm": "import",
     "total_ppm": "total cost",
+    "lossy_composed_ns": "composed",
+    "lossy_overlap_ns": "overlap",
     "lossy_host_kib": "host memory",
     "agreed": "agreed",
     "why": "why",
 }
 """Headings of the table for people: each figure beside that of the exact form."""
 _SHOWN: Final = (
-    "name", "outcome", "size_ppm", "restore_ppm", "import_ppm", "total_ppm", "lossy_host_kib", "agreed", "why",
+    "name", "bins", "outcome", "size_ppm", "restore_ppm", "import_ppm", "total_ppm", "lossy_composed_ns",
+    "lossy_overlap_ns", "lossy_host_kib", "agreed", "why",
 )  # fmt: skip
 
 
@@ -125,14 +129,18 @@ def table(body: Body, *, exact: bool = True) -> Table:
     return Table(title=f"kv: {verdict(body)}; {', '.join(told)}", columns=columns, rows=rows)
 
 
-def _readable(name: str, value: str | int) -> str | int:
-    """A figure with its unit; bytes as a share of the exact ones, times as a multiple."""
-    from harness.reporting.units import percent, ratio, size
+def _readable(name: str, value: str | int | list[int]) -> str | int:
+    """A figure with its unit; bytes as a share of the exact ones, times beside the exact ones as a multiple."""
+    from harness.reporting.units import duration, percent, ratio, size
 
+    if isinstance(value, list):
+        return "+".join(map(str, value))
     if not isinstance(value, int) or name == "agreed":
         return value
     if name == "lossy_host_kib":
         return size(value << 10)
+    if name.endswith("_ns"):
+        return duration(value)
     return percent(value) if name == "size_ppm" else ratio(value)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from harness.model.certificate import Certificate
 from harness.reporting import kv_sheets
 from harness.reporting.claimable import subject
-from harness.reporting.reading import integer, items, mapping, text, texts
+from harness.reporting.reading import at, integer, items, mapping, text, texts
 from harness.reporting.reasons import reason_sentence, spaced
 from harness.reporting.told import Told
 from harness.reporting.units import counted, number
@@ -38,6 +38,8 @@ COLUMNS: Final = {
     "restore_ppm": "restore, ppm",
     "import_ppm": "import, ppm",
     "total_ppm": "total, ppm",
+    "bins": "bins",
+    "lossy_composed_ns": "composed, ns",
     "lossy_overlap_ns": "overlap, ns",
     "lossy_host_kib": "host, KiB",
     "agreed": "agreed",
@@ -68,14 +70,17 @@ def kv(certificate: Certificate) -> Told:
             Section(title="Cells: coded form beside exact form", sheet=kv_sheets.cells(body)),
             Section(title="Intervals of the ratios", sheet=kv_sheets.intervals(body)),
             Section(title="Where the time goes", sheet=kv_sheets.spans(body)),
+            Section(title="Memory of an import", sheet=kv_sheets.memory(body)),
             Section(title="Continuation: no statement about quality", sheet=kv_sheets.continuation(body)),
+            Section(title="Drift of a continuation", sheet=kv_sheets.drifts(body)),
             Section(
                 title="What was measured",
                 facts=[
                     Fact(name="Pages", value=_pages(body)),
                     Fact(name="Processes", value=text(body, "procedure", "processes")),
                     Fact(name="Rounds of each", value=text(body, "procedure", "rounds")),
-                    Fact(name="Codec path", value=text(body, "procedure", "path")),
+                    Fact(name="Path of the encoder", value=text(body, "procedure", "path")),
+                    Fact(name="Path of the decoder", value=_restored(body)),
                     Fact(name="Quality", value=spaced(text(body, "quality"))),
                 ],
             ),
@@ -112,9 +117,17 @@ def _pages(body: Mapping[str, object]) -> str:
     return f"K and V of {', '.join(texts(asked, 'coded'))}; {tokens} tokens; {', '.join(mapping(asked, 'models'))}"
 
 
+def _restored(body: Mapping[str, object]) -> str:
+    """The path that restored, as the engine told it of every import."""
+    found = sorted({text(row, "restored") for row in items(body, "results") if at(row, "restored") is not None})
+    return ", ".join(found) or "not told; procedures before version 3 did not ask"
+
+
 def _command(body: Mapping[str, object]) -> str:
     words = ["statecert", "kv"]
     words += [word for name in ("scale", "processes", "rounds", "steps", "path") for word in _option(body, name)]
+    if at(body, "procedure", "restore") is not None:
+        words += _option(body, "restore")
     asked = mapping(body, "procedure")
     words += [word for one in texts(asked, "coded") for word in ("--type", one)]
     words += [word for one in sorted(mapping(asked, "models")) for word in ("--model", one)]
@@ -135,7 +148,7 @@ def _entries(body: Mapping[str, object]) -> Sheet:
         [text(row, "entry"), text(row, "outcome"), number(integer(row, "asked")), "; ".join(texts(row, "failed"))]
         for row in items(body, "entries")
     ]
-    return Sheet(heads=heads, rows=rows)
+    return Sheet(heads=heads, rows=rows, note="H06 is the matrix itself: the tables of cells above.")
 
 
 def _excluded(body: Mapping[str, object]) -> Sheet:

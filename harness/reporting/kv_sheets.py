@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from harness.reporting.reading import UNKNOWN, at, integer, items, text, texts
-from harness.reporting.units import counted, duration, number, percent, ratio, size
+from harness.reporting.units import counted, duration, number, percent, ratio, size, thousandths
 from harness.reporting.view import Head, Sheet
 
 METRICS: Final[Mapping[str, str]] = {
@@ -32,7 +32,15 @@ _SPANS: Final[Mapping[str, str]] = {
     "read": "read",
     "import": "import",
     "first_token": "first token",
+    "composed": "composed",
+    "overlap": "overlap",
     "decode": "each token after it",
+}
+_DRIFTS: Final[Mapping[str, str]] = {
+    "entropy_mean_nano": "entropy, mean",
+    "entropy_most_nano": "entropy, most",
+    "top_mean_nano": "top log-probability, mean",
+    "top_most_nano": "top log-probability, most",
 }
 
 
@@ -44,17 +52,34 @@ def label(row: object) -> str:
 
 def cells(body: Mapping[str, object]) -> Sheet:
     """Return the table that the decision follows from: limits, then each page in its exact and its coded forms."""
-    heads = _heads(("page", "form", "outcome"), ("bytes", *METRICS.values(), "memory"))
+    heads = [*_heads(("page", "form"), ("bins",)), *_heads(("outcome",), ("bytes", *METRICS))]
     limit = [ratio_limit(body, name) for name in METRICS]
-    rows = [["limit", "", "", size_limit(body), *limit, "see below"]]
-    rows += _grouped(body, _exact, _coded)
+    rows = [["limit", "", "", "", size_limit(body), *limit], *_grouped(body, _exact, _coded)]
     note = (
         "Of a coded form: its median, and in brackets its ratio to the exact form: the median of the ratios of rounds, "
         "not the ratio of two medians. Over: its interval lies wholly above the limit. Open: nothing can be said. "
-        "Total cost: encode, write, read and import. Memory: of the host, in one import, beyond what was held before; "
-        f"at most {memory_limit(body)}. Bytes and memory have no interval."
+        "Restore: to the first token. Total: the cost of encode, write, read and import. Bytes have no interval. The "
+        "memory of an import has its limit too, and a table of its own."
     )
     return Sheet(heads=heads, rows=rows, note=note)
+
+
+def memory(body: Mapping[str, object]) -> Sheet:
+    """Return the most memory that one import of each form took, on the host and on the device."""
+    rows = _grouped(
+        body,
+        lambda row: ["exact", _shown(row, "exact_host_kib", _kib), _shown(row, "exact_device_bytes", size)],
+        lambda row: [
+            text(row, "codec"),
+            f"{_shown(row, 'lossy_host_kib', _kib)}{_word(row, 'host')}",
+            _shown(row, "lossy_device_bytes", size),
+        ],
+    )
+    note = (
+        f"Of the host: at most {memory_limit(body)}. In one import, beyond what was held before; the most of all "
+        "processes, so there is no interval. Where the rows lie on the host, a device has none."
+    )
+    return Sheet(heads=_heads(("page", "form"), ("host", "device")), rows=rows, note=note)
 
 
 def intervals(body: Mapping[str, object]) -> Sheet:
@@ -68,23 +93,20 @@ def intervals(body: Mapping[str, object]) -> Sheet:
 
 def spans(body: Mapping[str, object]) -> Sheet:
     """Return where the time of each form goes."""
-    overlapping = any(integer(row, f"{arm}_overlap_ns") for row in items(body, "results") for arm in ("exact", "lossy"))
-    columns = {**_SPANS, "overlap": "overlap"} if overlapping else _SPANS
 
     def taken(row: object, arm: str) -> list[str]:
-        return [_shown(row, f"{arm}_{name}_ns", duration) for name in columns]
+        return [_shown(row, f"{arm}_{name}_ns", duration) for name in _SPANS]
 
     rows = _grouped(
         body,
         lambda row: ["exact", *taken(row, "exact")],
         lambda row: [text(row, "codec"), *taken(row, "lossy")],
     )
-    said = (
-        "Overlap: by how much read, import and first token are longer than the time that they took together."
-        if overlapping
-        else "Read, import and first token came one after the other: nothing overlapped."
+    note = (
+        "Medians. Composed: read, import and first token on their one clock, each moment counted once. Overlap: by how "
+        "much the three are longer than that. The restore that is judged is measured, from the read to the first token."
     )
-    return Sheet(heads=_heads(("page", "form"), columns.values()), rows=rows, note=f"Medians. {said}")
+    return Sheet(heads=_heads(("page", "form"), _SPANS.values()), rows=rows, note=note)
 
 
 def continuation(body: Mapping[str, object]) -> Sheet:
@@ -104,6 +126,18 @@ def continuation(body: Mapping[str, object]) -> Sheet:
         for row in items(body, "results")
     ]
     return Sheet(heads=heads, rows=rows, note="Steps count from 0. The bound is one-sided, 95 %.")
+
+
+def drifts(body: Mapping[str, object]) -> Sheet:
+    """Return how far the distribution of the next token lay from that of the exact form, with the same tokens."""
+    rows = [
+        [label(row), text(row, "codec"), *(_drift(row, name) for name in _DRIFTS)] for row in items(body, "results")
+    ]
+    return Sheet(
+        heads=_heads(("page", "form"), _DRIFTS.values()),
+        rows=rows,
+        note="Thousandths of a nat: the distance of each step, their mean and the largest one.",
+    )
 
 
 def ratio_limit(body: Mapping[str, object], name: str) -> str:
@@ -127,9 +161,14 @@ def memory_limit(body: Mapping[str, object]) -> str:
     return f"that of the exact form, the exact bytes and {more} more"
 
 
+def bins(row: object) -> str:
+    """Return the numbers of bins in a coded form, like ``16+32``."""
+    return "+".join(number(one) for one in items(row, "bins") if isinstance(one, int)) or UNKNOWN
+
+
 def _exact(row: object) -> list[str]:
     times = [_shown(row, f"exact_{name}_ns", duration) for name in METRICS]
-    return ["exact", "-", _shown(row, "exact_bytes", size), *times, _shown(row, "exact_host_kib", _kib)]
+    return ["exact", "-", "-", _shown(row, "exact_bytes", size), *times]
 
 
 def _coded(row: object) -> list[str]:
@@ -138,10 +177,10 @@ def _coded(row: object) -> list[str]:
     ]
     return [
         text(row, "codec"),
+        bins(row),
         text(row, "outcome"),
         f"{_shown(row, 'lossy_bytes', size)} ({shown_ratio(row, 'size')}{_word(row, 'size')})",
         *times,
-        f"{_shown(row, 'lossy_host_kib', _kib)}{_word(row, 'host')}",
     ]
 
 
@@ -184,6 +223,12 @@ def _agreed(row: object) -> str:
 def _step(row: object, name: str) -> str:
     found = at(row, name)
     return UNKNOWN if not isinstance(found, int) else "none" if found < 0 else f"step {number(found)}"
+
+
+def _drift(row: object, name: str) -> str:
+    """A drift in thousandths of a nat; one that is not finite is unknown."""
+    found = at(row, name)
+    return thousandths(found) if isinstance(found, int) and found >= 0 else UNKNOWN
 
 
 def _kib(count: int) -> str:

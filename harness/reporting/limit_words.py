@@ -16,7 +16,7 @@ _PLAIN: Final[Mapping[str, str]] = {
     "measured_in_sittings": "It was broken off and taken up again: pages of one process may be of two.",
     "lossy_and_exact_are_different_classes": "Lossy and exact are classes of their own; nothing lossy is called exact.",
     "median_only": "Times are told by their median and its interval; there are too few samples for a percentile.",
-    "pages_in_the_page_cache_dropped": "The system was asked to forget a file before it was read; whether it did is its own.",
+    "pages_in_the_page_cache_dropped": "The system was asked to forget a file before it was read; it may not have.",
     "mutant": "The engine carries a planted fault. This is no certificate of any engine.",
     "one_boundary": "One prompt with its snapshot at one boundary: other lengths and positions were not tried.",
     "one_model": "One model of one size.",

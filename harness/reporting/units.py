@@ -56,6 +56,11 @@ def percent(ppm: int) -> str:
     return "100 %" if ppm == 1_000_000 else f"{_three(ppm, 4)} %"
 
 
+def thousandths(billionths: int) -> str:
+    """Return billionths in thousandths with three significant digits, like ``4.6``."""
+    return _three(billionths, 6)
+
+
 def _three(value: int, places: int) -> str:
     """Three significant digits; more where three would read as a small whole number, or as 100."""
     if value == 0:

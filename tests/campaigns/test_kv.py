@@ -33,8 +33,9 @@ from harness.gating.gate import gate
 from harness.model.certificate import Certificate, Status
 from harness.model.values import CertificateState
 from harness.pipeline import rejudge
-from harness.reporting import html, markdown, terminal
+from harness.reporting import html, kv_sheets, markdown, terminal
 from harness.reporting.building import Archive, certificate_view
+from harness.reporting.units import duration
 from tests.fakes.campaign import Flown, Line
 from tests.fakes.kv import COMPONENT, PROCEDURE, TIMES, altered, measured, of_version, timed
 
@@ -322,6 +323,41 @@ def test_its_certificate_is_judged_again_and_told_in_every_rendering(of: Callabl
     ):
         assert "lossy" in text
         assert "H04" in text
+        for head in ("bins", "composed", "overlap", "device", "entropy, most", "Path of the decoder"):
+            assert head in text
+
+
+def _early(line: dict[str, Any]) -> None:
+    """The import begins while the read goes on: 100 ns of both lie in the other."""
+    spans = line["arms"]["lossy_lcg2"]["spans"]
+    spans["import"][0] = spans["read"][1] - 100
+
+
+def test_what_overlapped_is_a_column_beside_the_restore_that_was_composed() -> None:
+    body = altered(measured(), lambda one: one["type"] == "kv_round", _early).body()
+    [lcg1, lcg2] = body["results"]
+    sheet = kv_sheets.spans(body)
+    at = {head.text: column for column, head in enumerate(sheet.heads)}
+    shown = {row[1]: (row[at["composed"]], row[at["overlap"]]) for row in sheet.rows}
+
+    assert (lcg1["lossy_overlap_ns"], lcg2["lossy_overlap_ns"]) == (0, 100)
+    assert shown["lcg2"] == (duration(lcg2["lossy_composed_ns"]), "100 ns")
+    assert shown["lcg1"][1] == shown["exact"][1] == "0 ns"
+
+
+@pytest.mark.parametrize(("bins", "shown"), [([32], "32"), ([16, 32], "16+32")])
+def test_the_bins_that_ran_stand_beside_each_coded_form(bins: list[int], shown: str) -> None:
+    def ran(line: dict[str, Any]) -> None:
+        for one in line["archives"].values():
+            one["bins"] = bins
+
+    found = altered(measured(), lambda one: one["type"] == "kv_page", ran)
+    sheet = kv_sheets.cells(found.body())
+    column = [head.text for head in sheet.heads].index("bins")
+
+    assert [row[column] for row in sheet.rows] == ["", "-", shown, shown]
+    [told, _] = table(found.body(), exact=False).rows
+    assert told["bins"] == shown
 
 
 @pytest.mark.parametrize(

@@ -51,23 +51,27 @@ def in_body(body: Body) -> Problems:
     if len(named) + sum(one["cells"] for one in body["excluded"]) != whole:
         yield Problem("/body/excluded", f"and the cells do not make up the whole product of {whole}")
     for index, cell in enumerate(cells):
-        for text in _faults(cell, asked):
+        for text in (*_elsewhere(cell, asked), *_faults(cell, asked["limits"])):
             yield Problem(f"/body/results/{index}", text)
     overall, reasons = _decided(body)
     if body["decision"] != {"overall": overall, "reasons": reasons}:
         yield Problem("/body/decision", f"is not {overall} ({', '.join(reasons) or 'no reasons'}), as its rows give")
 
 
-def _faults(cell: Record, asked: Record) -> Iterable[str]:
+def _elsewhere(cell: Record, asked: Record) -> Iterable[str]:
+    """A path that took the place of the declared one, where the cell keeps it to itself."""
+    if cell.get("restored", "") != asked.get("restore", "") and "path_differs" not in cell["reasons"]:
+        yield f"was restored by {cell.get('restored', 'an unnamed path')}, and does not say that it differs"
+
+
+def _faults(cell: Record, limits: Record) -> Iterable[str]:
     """What a cell claims and its own figures do not bear out."""
-    limits, reasons = asked["limits"], set(cell["reasons"])
+    reasons = set(cell["reasons"])
     grown = cell["lossy_bytes"] * 1_000_000 // max(1, cell["exact_bytes"])
     if cell["size_ppm"] != grown:
         yield f"says {cell['size_ppm']} ppm of size; its bytes give {grown}"
     if cell["codec"] == "lcg2" and (cell["lossy_bytes"] != cell["formula_bytes"]) != ("size_formula" in reasons):
         yield "does not say whether its bytes are those of the formula"
-    if cell.get("restored", "") != asked.get("restore", "") and "path_differs" not in reasons:
-        yield f"was restored by {cell.get('restored', 'an unnamed path')}, and does not say that it differs"
     few = cell["pairs"] < limits["pairs"] or cell["processes"] < 2
     if few != ("too_few_pairs" in reasons):
         yield "does not say whether it has enough pairs"
