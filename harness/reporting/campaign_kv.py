@@ -69,6 +69,7 @@ def kv(certificate: Certificate) -> Told:
         sections=[
             Section(title="Cells: coded form beside exact form", sheet=kv_sheets.cells(body)),
             Section(title="Intervals of the ratios", sheet=kv_sheets.intervals(body)),
+            Section(title="Restore to first token: measured and composed", sheet=kv_sheets.restores(body)),
             Section(title="Where the time goes", sheet=kv_sheets.spans(body)),
             Section(title="Memory of an import", sheet=kv_sheets.memory(body)),
             Section(title="Continuation: no statement about quality", sheet=kv_sheets.continuation(body)),

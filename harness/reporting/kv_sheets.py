@@ -32,10 +32,9 @@ _SPANS: Final[Mapping[str, str]] = {
     "read": "read",
     "import": "import",
     "first_token": "first token",
-    "composed": "composed",
-    "overlap": "overlap",
     "decode": "each token after it",
 }
+_RESTORE: Final[Mapping[str, str]] = {"restore": "measured", "composed": "composed", "overlap": "overlap"}
 _DRIFTS: Final[Mapping[str, str]] = {
     "entropy_mean_nano": "entropy, mean",
     "entropy_most_nano": "entropy, most",
@@ -93,20 +92,30 @@ def intervals(body: Mapping[str, object]) -> Sheet:
 
 def spans(body: Mapping[str, object]) -> Sheet:
     """Return where the time of each form goes."""
+    return _medians(body, _SPANS, "Medians.")
+
+
+def restores(body: Mapping[str, object]) -> Sheet:
+    """Return a restore to the first token as it was measured, and as it is composed of its spans."""
+    note = (
+        "Medians. Measured: from the read to the end of the first token; this is judged. Composed: read, import and "
+        "first token on their one clock, each moment counted once. Overlap: by how much the three are longer than that."
+    )
+    return _medians(body, _RESTORE, note)
+
+
+def _medians(body: Mapping[str, object], columns: Mapping[str, str], note: str) -> Sheet:
+    """Medians of both forms, a column for each."""
 
     def taken(row: object, arm: str) -> list[str]:
-        return [_shown(row, f"{arm}_{name}_ns", duration) for name in _SPANS]
+        return [_shown(row, f"{arm}_{name}_ns", duration) for name in columns]
 
     rows = _grouped(
         body,
         lambda row: ["exact", *taken(row, "exact")],
         lambda row: [text(row, "codec"), *taken(row, "lossy")],
     )
-    note = (
-        "Medians. Composed: read, import and first token on their one clock, each moment counted once. Overlap: by how "
-        "much the three are longer than that. The restore that is judged is measured, from the read to the first token."
-    )
-    return Sheet(heads=_heads(("page", "form"), _SPANS.values()), rows=rows, note=note)
+    return Sheet(heads=_heads(("page", "form"), columns.values()), rows=rows, note=note)
 
 
 def continuation(body: Mapping[str, object]) -> Sheet:

@@ -336,7 +336,7 @@ def _early(line: dict[str, Any]) -> None:
 def test_what_overlapped_is_a_column_beside_the_restore_that_was_composed() -> None:
     body = altered(measured(), lambda one: one["type"] == "kv_round", _early).body()
     [lcg1, lcg2] = body["results"]
-    sheet = kv_sheets.spans(body)
+    sheet = kv_sheets.restores(body)
     at = {head.text: column for column, head in enumerate(sheet.heads)}
     shown = {row[1]: (row[at["composed"]], row[at["overlap"]]) for row in sheet.rows}
 

@@ -95,17 +95,17 @@ def test_the_exact_form_stands_above_its_coded_forms_with_times_sizes_and_ratios
     assert limit[0] == "limit"
     assert exact[:3] == ["K f16, V f16, 300 tokens, wide", "exact", "-"]
     assert [first[:2], second[:2]] == [["", "lcg1"], ["", "lcg2"]]
-    assert first[2] == "stop"
-    assert exact[3] == "300 KiB"
-    assert re.fullmatch(r"[\d.]+ KiB \([\d.]+ %\)", first[3])
-    assert re.fullmatch(r"[\d.]+ µs \([\d.]+x, over\)", first[4])
+    assert first[2:4] == ["32", "stop"]
+    assert exact[4] == "300 KiB"
+    assert re.fullmatch(r"[\d.]+ KiB \([\d.]+ %\)", first[4])
+    assert re.fullmatch(r"[\d.]+ µs \([\d.]+x, over\)", first[5])
     assert "over" not in " ".join(second)
 
 
 def test_what_lies_inside_the_noise_is_called_open_and_not_over() -> None:
     rows = sheet(page(timed("exact_again", **{"import": 900}).body()), "Cells: coded form beside exact form").rows
 
-    assert [row[5].rpartition(", ")[2] for row in rows[2:]] == ["open)", "open)"]
+    assert [row[6].rpartition(", ")[2] for row in rows[2:]] == ["open)", "open)"]
     assert not any("over" in value for row in rows for value in row)
 
 
@@ -133,19 +133,41 @@ def test_a_figure_that_is_missing_is_unknown_and_never_nothing() -> None:
 
     rows = sheet(page(body), "Cells: coded form beside exact form").rows
 
-    assert rows[2][4] == "unknown (unknown)"
+    assert rows[2][5] == "unknown (unknown)"
 
 
-def test_an_overlap_is_a_column_only_where_there_is_one() -> None:
+def test_an_overlap_is_a_column_beside_what_was_measured_and_composed() -> None:
     body = measured().body()
-    title = "Where the time goes"
+    body["results"][1] |= {"lossy_overlap_ns": 1500, "lossy_composed_ns": 8500, "lossy_restore_ns": 9000}
 
-    assert "nothing overlapped" in sheet(page(body), title).note
-    body["results"][1]["lossy_overlap_ns"] = 1500
+    found = sheet(page(body), "Restore to first token: measured and composed")
 
-    found = sheet(page(body), title)
-    assert [head.text for head in found.heads][-1] == "overlap"
+    assert [head.text for head in found.heads][2:] == ["measured", "composed", "overlap"]
     assert [row[-1] for row in found.rows] == ["0 ns", "0 ns", "1.50 µs"]
+    assert list(found.rows[2][2:]) == ["9.00 µs", "8.50 µs", "1.50 µs"]
+
+
+def test_memory_of_host_and_device_stands_beside_its_limit() -> None:
+    body = measured().body()
+    body["results"][0] |= {"lossy_device_bytes": 3 << 20}
+
+    found = sheet(page(body), "Memory of an import")
+
+    assert [list(row[1:]) for row in found.rows] == [
+        ["exact", "40.0 KiB", "0 B"],
+        ["lcg1", "40.0 KiB", "3.00 MiB"],
+        ["lcg2", "40.0 KiB", "0 B"],
+    ]
+
+
+def test_drift_of_entropy_and_of_the_largest_probability_is_told_in_thousandths_of_a_nat() -> None:
+    body = measured().body()
+    body["results"][1] |= {"entropy_mean_nano": 4_604_389, "top_most_nano": -1}
+
+    found = sheet(page(body), "Drift of a continuation")
+
+    assert found.rows[1][2] == "4.60"
+    assert found.rows[1][5] == "unknown"
 
 
 def test_a_step_that_never_differs_is_called_none() -> None:
