@@ -38,8 +38,6 @@ EXTRA: Final = "the packages mlx and mlx-lm are not installed: pip install 'stat
 METAL: Final = "metal"
 LOADS: Final = ("eager", "lazy")
 IMAGES: Final = ("prompt_cache", "bundle")
-_GROUP: Final = 32
-"""Elements that share a scale in a quantised cache."""
 ALL_FAMILIES: Final = "conv,kv,recurrent,window"
 
 
@@ -99,7 +97,7 @@ class MlxModel:
         made = make_prompt_cache(self._module)
         if not self._bits:
             return list(made)
-        return [QuantizedKVCache(group_size=_GROUP, bits=self._bits) if type(one) is KVCache else one for one in made]
+        return [QuantizedKVCache(group_size=mlx_models.GROUP, bits=self._bits) if type(one) is KVCache else one for one in made]
 
     def forward(self, cache: Sequence[Any], tokens: Tensor) -> Tensor:
         """Forward tokens; the logits after the last one. Everything is computed before it returns."""

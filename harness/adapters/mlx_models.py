@@ -19,22 +19,28 @@ import numpy as np
 from harness.torch_engine.errors import OptionError, UnsupportedError
 
 VOCAB: Final = 512
-_COMMON: Final = {"vocab_size": VOCAB, "hidden_size": 64, "num_hidden_layers": 4}
+GROUP: Final = 32
+"""Elements that share a scale in a quantised cache; a head has at least so many."""
+_COMMON: Final = {"vocab_size": VOCAB, "hidden_size": 32}
+"""Of every tiny model: small, since products of matrices are most of what a run on a processor costs."""
 _ATTENTION: Final = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
-    "intermediate_size": 128,
+    "intermediate_size": 64,
     "rms_norm_eps": 1e-6,
     "max_position_embeddings": 1 << 17,
     "head_dim": 16,
 }
 _DELTA: Final = {
-    "linear_num_key_heads": 2,
-    "linear_num_value_heads": 4,
+    "num_hidden_layers": 3,
+    "full_attention_interval": 3,
+    "linear_num_key_heads": 1,
+    "linear_num_value_heads": 2,
     "linear_key_head_dim": 32,
     "linear_value_head_dim": 32,
     "linear_conv_kernel_dim": 4,
 }
+"""Two layers of the delta rule, whose heads are as wide as its kernel on Metal asks for, and one of attention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +57,12 @@ class Tiny:
 
 
 TINY: Final[Mapping[str, Tiny]] = {
-    "llama": Tiny("llama", "attention", {**_ATTENTION, "head_dim": 32}),
-    "qwen3": Tiny("qwen3", "attention", {**_ATTENTION, "tie_word_embeddings": True, "rope_theta": 10000.0}),
+    "llama": Tiny("llama", "attention", {**_ATTENTION, "num_hidden_layers": 2, "head_dim": GROUP}),
+    "qwen3": Tiny(
+        "qwen3",
+        "attention",
+        {**_ATTENTION, "num_hidden_layers": 2, "tie_word_embeddings": True, "rope_theta": 10000.0},
+    ),
     "qwen3_next": Tiny(
         "qwen3_next",
         "hybrid",
@@ -63,7 +73,7 @@ TINY: Final[Mapping[str, Tiny]] = {
             "num_experts_per_tok": 2,
             "decoder_sparse_step": 1,
             "shared_expert_intermediate_size": 32,
-            "mlp_only_layers": [],
+            "mlp_only_layers": [0, 1],
             "moe_intermediate_size": 32,
             "rope_theta": 10000.0,
             "partial_rotary_factor": 0.25,
@@ -74,27 +84,29 @@ TINY: Final[Mapping[str, Tiny]] = {
         "lfm2",
         "hybrid",
         {
+            "num_hidden_layers": 3,
             "num_attention_heads": 4,
             "num_key_value_heads": 2,
             "max_position_embeddings": 1 << 17,
             "norm_eps": 1e-6,
             "conv_bias": False,
             "conv_L_cache": 3,
-            "block_dim": 64,
-            "block_ff_dim": 128,
+            "block_dim": 32,
+            "block_ff_dim": 64,
             "block_multiple_of": 32,
             "block_ffn_dim_multiplier": 1.0,
             "block_auto_adjust_ff_dim": False,
-            "layer_types": ["conv", "conv", "full_attention", "conv"],
+            "layer_types": ["conv", "full_attention", "conv"],
         },
     ),
     "mamba2": Tiny(
         "mamba2",
         "recurrent",
         {
-            "num_heads": 8,
+            "num_hidden_layers": 2,
+            "num_heads": 4,
             "head_dim": 16,
-            "intermediate_size": 128,
+            "intermediate_size": 64,
             "state_size": 16,
             "layer_norm_epsilon": 1e-6,
             "conv_kernel": 4,
@@ -109,7 +121,13 @@ TINY: Final[Mapping[str, Tiny]] = {
     "gemma3": Tiny(
         "gemma3_text",
         "sliding",
-        {**_ATTENTION, "query_pre_attn_scalar": 16, "sliding_window": 64, "sliding_window_pattern": 4},
+        {
+            **_ATTENTION,
+            "num_hidden_layers": 3,
+            "query_pre_attn_scalar": 16,
+            "sliding_window": 64,
+            "sliding_window_pattern": 3,
+        },
     ),
 }
 """Preset to model."""
