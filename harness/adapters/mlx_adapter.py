@@ -97,7 +97,10 @@ class MlxModel:
         made = make_prompt_cache(self._module)
         if not self._bits:
             return list(made)
-        return [QuantizedKVCache(group_size=mlx_models.GROUP, bits=self._bits) if type(one) is KVCache else one for one in made]
+        return [
+            QuantizedKVCache(group_size=mlx_models.GROUP, bits=self._bits) if type(one) is KVCache else one
+            for one in made
+        ]
 
     def forward(self, cache: Sequence[Any], tokens: Tensor) -> Tensor:
         """Forward tokens; the logits after the last one. Everything is computed before it returns."""

@@ -60,8 +60,9 @@ class ServerAdapter:
         chosen, dialect = self._options, DIALECTS[str(self._options["dialect"])]
         commands = [str(chosen[name]) for name in ("command", "other_command") if chosen[name]]
         found = {Capability.EXTEND}
-        # a prompt is cold where the process is new, or can be made to forget
-        found |= {Capability.PREFIX_CACHE} if not chosen["url"] or dialect.slots or dialect.flush else set()
+        # a prompt is cold where the process is new, or can be made to forget; sessions bound to slots share nothing
+        forgets = not chosen["url"] or dialect.slots or dialect.flush
+        found |= {Capability.PREFIX_CACHE} if forgets and not chosen["pin"] else set()
         found |= {Capability.LOGITS} if chosen["logprobs"] else set()
         # which slot a request ran in is told by the answer; of a chat it must be bound, or the only one
         known = chosen["pin"] or chosen["slots"] == 1 if chosen["endpoint"] == CHAT else dialect.native

@@ -68,6 +68,7 @@ TINY: Final[Mapping[str, Tiny]] = {
             "num_experts_per_tok": 2,
             "moe_intermediate_size": 32,
             "shared_expert_intermediate_size": 32,
+            "mlp_only_layers": [0, 1, 2],
         },
     ),
     "qwen3_5": Tiny("qwen3_5_text", "hybrid", {**_ATTENTION, **_LONG, **_DELTA}),
@@ -76,7 +77,9 @@ TINY: Final[Mapping[str, Tiny]] = {
         "hybrid",
         {**_ATTENTION, **_LONG, "layer_types": ["conv", "conv", "full_attention", "conv"], "block_multiple_of": 32},
     ),
-    "mamba2": Tiny("mamba2", "recurrent", {"num_heads": 8, "head_dim": 16, "state_size": 16, "n_groups": 1}),
+    "mamba2": Tiny(
+        "mamba2", "recurrent", {"num_heads": 8, "head_dim": 16, "state_size": 16, "n_groups": 1, "chunk_size": 64}
+    ),
     "gemma3": Tiny(
         "gemma3_text",
         "sliding",

@@ -15,7 +15,7 @@ from harness.engines.host import EngineHost, HostOptions
 from harness.engines.process import Limits
 from harness.errors import EngineError, EngineHungError, ProtocolError, RefusedError
 from harness.model.target import Target
-from harness.model.values import Outcome
+from harness.model.values import Capability, Outcome
 from tests.fakes.toy_support import run_toy, toy_plan
 from tests.server.fake_server import MODEL, fake_server
 
@@ -259,3 +259,11 @@ def test_a_server_that_counts_otherwise_than_it_answers_does_not_add_up() -> Non
 
         assert warm.cached == len(IDS) - 1
         assert session.prefill(len(IDS)) == len(IDS)
+
+
+def test_sessions_that_are_bound_to_slots_share_no_prefix_cache() -> None:
+    one, two = ServerAdapter(), ServerAdapter()
+    one.aim({"slots": 2})
+    two.aim({"slots": 2, "pin": True})
+
+    assert one.capabilities() - two.capabilities() == {Capability.PREFIX_CACHE}
