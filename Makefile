@@ -29,7 +29,7 @@ extras-if-any: venv
 	@$(PYTHON) tools/make_venv.py --extras $(EXTRAS) || echo "statecert: going on without the libraries of real engines; their tests are skipped"
 
 # a stop or an error on a real engine is a finding, not a failure of this target: it is in the table and in runs/engines/
-engines: extras ## the suites on every real engine, with what they find (ENGINES=names of lab or entry points; a quarter of an hour on two cores)
+engines: extras ## the suites on every real engine, with what they find (ENGINES=names of lab or entry points)
 	@for e in $(ENGINES); do \
 	  for s in $(SUITE) more engines; do \
 	    echo "== $$e $$s"; $(SHARED) $(BIN)/statecert run --suite $$s --jobs $(JOBS) --target $$e --quiet --out runs/engines || [ $$? -eq 1 -o $$? -eq 3 -o $$? -eq 5 ] || exit $$?; \

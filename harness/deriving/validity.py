@@ -163,6 +163,7 @@ class _Question:
             self._require_restart()
         if check.kind is CheckKind.ACROSS:
             self._step("restarted", check.restarted, lambda step: step.kind is StepKind.RESTART, "a restart step")
+            self._require_brought()
         if check.kind in (CheckKind.REFUSED, CheckKind.ACROSS):
             self._step("at", check.at, lambda step: step.may_refuse, "a step with may_refuse: true")
 
@@ -214,6 +215,18 @@ class _Question:
         )
         if StepKind.RESTART not in before:
             self._node.fail(f"found the witness disk and no restart step before {candidate}")
+
+    def _require_brought(self) -> None:
+        """What is asked of another build is an import after the restart into it, looked at as it came in."""
+        restarted, at = self._check.restarted, self._check.at
+        steps = next((arm.steps for arm in self._cell.arms if restarted and arm.id == restarted.arm), ())
+        labels = [step.label for step in steps]
+        after = steps[labels.index(restarted.label) + 1 :] if restarted else ()
+        brought = [step.label for step in after if step.kind is StepKind.IMPORT]
+        if restarted is None or at is None or at.arm != restarted.arm or at.label not in brought:
+            self._node.fail(f"found {at}; what another build is handed is an import after {restarted}, in its arm")
+        if self._check.candidate != at:
+            self._node.fail(f"found the candidate {self._check.candidate}; it is looked at as it came in, at {at}")
 
     def _comparison(self) -> None:
         check = self._check

@@ -20,6 +20,7 @@ KINDS: Final[Mapping[str, Sequence[str]]] = {
         "CG307",
         "CG308",
         "CG309",
+        "CG314",
         "CG401",
         "CG402",
         "CG405",

@@ -442,8 +442,11 @@ class _Run:
             case StepKind.SNAPSHOT:
                 self._engine.handles[step.handle or ""] = session.state
                 self._record(step)
-            case StepKind.RESTORE:
-                cached, copied = self._engine.restore(session, step.handle)
+            case StepKind.EXPORT:
+                self._engine.handles[f"image {step.image}"] = session.state
+                self._record(step)
+            case StepKind.RESTORE | StepKind.IMPORT:
+                cached, copied = self._engine.restore(session, step.handle or f"image {step.image}")
                 self._look(step, session, Phase.RESTORED)
                 self._record(step, cached=cached, restored_bytes=copied)
             case StepKind.STORE:

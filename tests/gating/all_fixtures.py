@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.gating import (  # noqa: F401 - each registers its own
+    across_fixtures,
     body_fixtures,
     campaign_fixtures,
     change_fixtures,

@@ -8,12 +8,12 @@ from harness.gating.rule import Body, Problem, Problems, Rule, Subject
 from harness.gating.sight import Sight
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, StepKind
 
-_COMPARING: Final = ("EXACT.STATE", "NEAR.STATE")
+_COMPARING: Final = ("EXACT.STATE", "NEAR.STATE", "BUILD.ACROSS")
 _SEEN: Final = "CTRL.SEEN"
 
 
 def check(subject: Subject) -> Problems:
-    """A passing cell with an exact or near check has a control that was seen, in the body and in the evidence."""
+    """A passing cell that compares states has a control that was seen, in the body and in the evidence."""
     for index, cell in enumerate(subject.body["cells"]):
         codes = [result["code"].partition("@")[0] for result in cell["checks"]]
         if cell["outcome"] == "pass" and not set(_COMPARING).isdisjoint(codes):
@@ -68,7 +68,7 @@ def _image(sight: Sight, plan: CellPlan, ref: PointRef | None) -> str:
 
 RULE = Rule(
     id="CG309",
-    text="Every passing cell with an exact or near check has at least one control, and each of its controls was seen.",
+    text="Every passing cell with an exact, near or across check has a control, and each of its controls was seen.",
     pain="A comparator that is blind calls everything equal; only a planted difference shows that it sees.",
     hint="add a control to the scenario and run again; a control that is not seen is an error of the harness",
     failing=(
