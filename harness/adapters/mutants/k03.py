@@ -299,5 +299,5 @@ class PenaltyOfNewTokens(Mutant):
     """After a hit the repetition penalty knows the tokens that were forwarded, and none of those that were reused."""
 
     mutant_id = "K03.penalty-of-new-tokens"
-    stopped_by = Stop(scenario="A14", cell={"sampler": "penalty"}, check="exact-2", phase="end")
+    stopped_by = Stop(scenario="A14", cell={"sampler": "penalty"}, check="exact-2", part="recurrent", phase="end")
     session = _PenaltyOfNewTokens

@@ -566,5 +566,7 @@ class CancelKeepsGenerator(Mutant):
     """The prompt after a cancelled one draws on from where the cancelled one stopped."""
 
     mutant_id = "K05.cancel-keeps-generator"
-    stopped_by = Stop(scenario="D03", cell={"at": "on", "route": "ar"}, check="drawn-again-exact", phase="restored")
+    stopped_by = Stop(
+        scenario="D03", cell={"at": "on", "route": "ar"}, check="drawn-again-exact", part="meta", phase="restored"
+    )
     session = _CancelledDrawsOn
