@@ -66,6 +66,27 @@ class RollbackKeepsWindow(Mutant):
     session = _KeepsWindowSession
 
 
+class _Once(Trail):
+    def put_back(self, target: int, mark: Mark | None) -> None:
+        super().put_back(target, mark)
+        if mark is not None:
+            live = tuple(part.tensor for part in self.session.layout("prefix").fixed)
+            self.marks[target] = replace(mark, fixed=live)
+
+
+class _OnceSession(TorchSession):
+    def new_trail(self) -> Trail:
+        return _Once(self)
+
+
+class RollbackOnce(Mutant):
+    """A rollback goes on in the buffers that its position was kept in; a second one there takes back no state."""
+
+    mutant_id = "K01.rollback-once"
+    stopped_by = Stop(scenario="R01", cell={"arch": "hybrid"}, check="twice-back", part="recurrent", phase="restored")
+    session = _OnceSession
+
+
 class _SharedMarks(Trail):
     def note(self) -> None:
         super().note()
