@@ -570,3 +570,33 @@ class CancelKeepsGenerator(Mutant):
         scenario="D03", cell={"at": "on", "route": "ar"}, check="drawn-again-exact", part="meta", phase="restored"
     )
     session = _CancelledDrawsOn
+
+
+class _EvictsOpenTurns(SessionCache):
+    def evict_lru(self) -> CacheKey | None:
+        for turn in self._turns:
+            self.abandon(turn)
+        return super().evict_lru()
+
+
+class EvictDropsPending(Mutant):
+    """An eviction takes the captures of open turns along, which are not published yet and nobody's to evict."""
+
+    mutant_id = "K05.evict-drops-pending"
+    stopped_by = Stop(scenario="D01", check="open-turn-not-evicted", reason="other_count")
+    store = _EvictsOpenTurns
+
+
+class _ResizeDropsOpenTurns(SessionCache):
+    def resize(self, *, byte_budget: int, entry_budget: int) -> int:
+        for turn in self._turns:
+            self.abandon(turn)
+        return super().resize(byte_budget=byte_budget, entry_budget=entry_budget)
+
+
+class ResizeDropsPending(Mutant):
+    """Another budget, a larger one too, begins with nothing pending: captures of open turns are gone."""
+
+    mutant_id = "K05.resize-drops-pending"
+    stopped_by = Stop(scenario="D01", check="open-turn-not-evicted", reason="other_count")
+    store = _ResizeDropsOpenTurns

@@ -426,3 +426,19 @@ class ReplacesAlways(Mutant):
     mutant_id = "K15.replaces-always"
     stopped_by = Stop(scenario="E05", check="none-replaced")
     store = _ReplacesAlways
+
+
+class _RestsOnOpenTurns(SessionCache):
+    def find_parent(self, turn: Turn, prompt: Tokens, boundary: int, layout: StateLayout) -> Entry | None:
+        earlier = self.keys(turn, prompt, self.boundaries(turn, prompt, 0, boundary - 1))
+        pending = [one.pending[key] for key in reversed(earlier) for one in self._turns if key in one.pending]
+        fitting = (one for one in pending if self.snapshotter.lines_up(one.snapshot, layout))
+        return next(fitting, None) or super().find_parent(turn, prompt, boundary, layout)
+
+
+class ParentOfOpenTurn(Mutant):
+    """A capture pins what another turn, still open, has captured of the same text, and not what it will rest on."""
+
+    mutant_id = "K15.parent-of-open-turn"
+    stopped_by = Stop(scenario="D01", check="other-rests-on-its-own", reason="refused")
+    store = _RestsOnOpenTurns
