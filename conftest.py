@@ -1,5 +1,6 @@
 """Patience and order of the tests; the plugin comes by its entry point: a plugin loaded twice is an error."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,12 @@ LONG = (
 )
 """Files that take longest. With ``--dist loadfile --no-loadscope-reorder`` files are begun in the order of their items:
 a long one that is begun last leaves the other processor idle until it ends."""
+
+
+def pytest_sessionstart() -> None:
+    """Take Ctrl-C again where a script started this in its background: tests send it to programs that inherit this."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
