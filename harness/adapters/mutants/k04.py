@@ -393,7 +393,7 @@ class DeferredNeverMade(Mutant):
     """A save that was put off is dropped without a word when its session moves on."""
 
     mutant_id = "K04.deferred-never-made"
-    stopped_by = Stop(scenario="D07", check="made")
+    stopped_by = Stop(scenario="D07", cell={"route": "ar"}, check="made")
     session = _DefersForEver
 
 

@@ -316,7 +316,7 @@ class DeferredMadeTooLate(Mutant):
     """A save that was put off is made when its rows have been overwritten."""
 
     mutant_id = "K05.deferred-made-too-late"
-    stopped_by = Stop(scenario="D07", check="exact", part="kv", phase="restored")
+    stopped_by = Stop(scenario="D07", cell={"route": "ar"}, check="exact", part="kv", phase="restored")
     session = _MakesTooLate
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.k06 import OwnRowBytes
@@ -16,6 +17,7 @@ from harness.torch_engine.cache_types import Entry, Turn
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.keys import Tokens, encode_domain, prefix_fingerprint
 from harness.torch_engine.options import SessionOptions
+from harness.torch_engine.sampling import Sampler, SamplerState
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
@@ -336,3 +338,39 @@ class CapacityInKey(Mutant):
     mutant_id = "K08.capacity-in-key"
     stopped_by = Stop(scenario="F11", cell={"budget": "roomier"}, check="after-one", reason="restore_not_witnessed")
     session = _CapacityInKey
+
+
+class _Answers(SessionCache):
+    def answered(self, prompt: Tokens) -> list[int]:
+        """What was said to a prompt, whoever sampled it."""
+        held: dict[bytes, list[int]] = self.__dict__.setdefault("answers", {})
+        return held.setdefault(np.asarray(prompt).tobytes(), [])
+
+
+class _Recalls(TorchSession):
+    def sample(self, sampler: Sampler) -> int:
+        known = self.cache.answered(self.prompt) if isinstance(self.cache, _Answers) else []
+        at = self.decoded
+        token = super().sample(_Said(known[at]) if at < len(known) else sampler)
+        if at == len(known):
+            known.append(token)
+        return token
+
+
+@dataclass(frozen=True)
+class _Said:
+    token: int
+
+    def pick(self, logits: npt.NDArray[np.float32], history: npt.NDArray[np.int32], rng: SamplerState) -> int:  # noqa: ARG002 - a protocol's
+        return self.token
+
+
+class AnswersReplayed(Mutant):
+    """An answer is kept by its prompt alone, and given again to who asks with another seed or temperature."""
+
+    mutant_id = "K08.answers-replayed"
+    stopped_by = Stop(
+        scenario="F14", cell={"first": "greedy", "second": "other_seed"}, check="two", part="meta", phase="end"
+    )
+    store = _Answers
+    session = _Recalls

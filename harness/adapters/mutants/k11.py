@@ -409,3 +409,15 @@ class RefusedDecodeVoidsDrafts(Mutant):
         scenario="D03", cell={"at": "on", "route": "mtp"}, check="error-goes-on", part="meta", phase="seen"
     )
     session = _RefusedDecodeVoids
+
+
+class _HandleWithoutSeed(ReturnsWithout):
+    left_out = "draft.seed"
+
+
+class SeedNotInHandle(Mutant):
+    """A saved session comes back without the token that its draft head would go on with."""
+
+    mutant_id = "K11.seed-not-in-handle"
+    stopped_by = Stop(scenario="D11", cell={"route": "mtp"}, check="by-handle-there", part="draft.seed", phase="seen")
+    session = _HandleWithoutSeed

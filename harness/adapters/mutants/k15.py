@@ -382,7 +382,7 @@ class PromisesFree(Mutant):
     """A save that was put off counts nothing against the budget until it is made."""
 
     mutant_id = "K15.promises-free"
-    stopped_by = Stop(scenario="D07", check="counted")
+    stopped_by = Stop(scenario="D07", cell={"route": "ar"}, check="counted")
     store = _PromisesFree
 
 
