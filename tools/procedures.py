@@ -1,4 +1,4 @@
-"""Writes ``scenarios/procedures.json``: the digests of the procedures that each scenario id may stand for.
+"""Writes ``scenarios/procedures.json``: the procedures that each scenario id may stand for, and its largest scale.
 
 The first digest is the scenario's present one; ``--keep`` leaves former ones behind it, so that records made before an
 edit still count. Without it a changed procedure makes its certificates stale (rule CG603), which is what an edit of a
@@ -24,11 +24,13 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="keep former digests of changed procedures")
     options = parser.parse_args()
     former = known() if options.keep or options.check else {}
+    scenarios = available_scenarios()
     digests = {
         name: [one.procedure_digest, *(old for old in former.get(name, [])[:] if old != one.procedure_digest)]
-        for name, one in available_scenarios().items()
+        for name, one in scenarios.items()
     }
-    data = canonical.render({"procedures": digests, "schema": "statecert/procedures/v1"})
+    scales = {name: max(map(max, one.suites.values())) for name, one in scenarios.items()}
+    data = canonical.render({"procedures": digests, "scales": scales, "schema": "statecert/procedures/v1"})
     if options.check:
         same = (
             FILE.is_file()
