@@ -12,6 +12,7 @@ Rules kept here:
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import select
 import struct
@@ -69,16 +70,17 @@ class Channel:
         """Write one message.
 
         Args:
-            body: JSON header.
+            body: JSON header; whatever counts as an integer (of numpy, of torch) is sent as one.
             frames: Raw byte strings, not copied.
             seconds: Limit for the whole message; None waits for ever.
 
         Raises:
+            TypeError: Something in the header is neither JSON nor a number.
             ChannelClosedError: The other end is gone.
             TimeoutError: The other end did not read within the limit.
         """
         deadline = _deadline(seconds)
-        header = orjson.dumps(body)
+        header = orjson.dumps(body, default=_counted)
         views = [_flat(frame) for frame in frames]
         lengths = b"".join(_LENGTH.pack(view.nbytes) for view in views)
         self._write(memoryview(_HEAD.pack(_MARK, len(header), len(views)) + lengths + header), deadline)
@@ -156,6 +158,15 @@ def _parsed(header: bytearray) -> Mapping[str, object]:
     if not isinstance(body, dict):
         raise ProtocolError(f"found a header of type {type(body).__name__}; expected a mapping")
     return body
+
+
+def _counted(value: object) -> int:
+    """Return the integer that a number of another library stands for.
+
+    Raises:
+        TypeError: It stands for none.
+    """
+    return operator.index(value)  # type: ignore[arg-type] # that is the question
 
 
 def _deadline(seconds: float | None) -> float | None:

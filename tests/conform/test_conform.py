@@ -84,7 +84,7 @@ def failed(findings: Sequence[Finding]) -> dict[str, str]:
     return {one.obligation: one.reason for one in findings if one.outcome is Outcome.FAIL}
 
 
-@pytest.mark.parametrize("adapter", ["starter", "portable", "busy", "forgets_soon"])
+@pytest.mark.parametrize("adapter", ["starter", "portable", "busy", "forgets_soon", "numbers_of_numpy"])
 def test_the_starter_meets_every_obligation(adapter: str, tmp_path: Path) -> None:
     findings = conformed(tmp_path, adapter)
 

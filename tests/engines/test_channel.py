@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from harness.engines.channel import Channel, ChannelClosedError
@@ -30,6 +31,21 @@ def test_a_message_arrives_with_its_frames(ends: tuple[Channel, Channel]) -> Non
 
     assert message.body == {"op": "look", "n": 3}
     assert [bytes(frame) for frame in message.frames] == [bytes(frame) for frame in frames]
+
+
+def test_a_number_of_another_library_arrives_as_the_integer_that_it_stands_for(ends: tuple[Channel, Channel]) -> None:
+    near, far = ends
+
+    near.send({"layer": np.int64(3), "shape": [np.int32(2), np.uint8(7)]}, seconds=1)
+
+    assert far.receive(seconds=1).body == {"layer": 3, "shape": [2, 7]}
+
+
+def test_what_stands_for_no_integer_is_not_sent(ends: tuple[Channel, Channel]) -> None:
+    near, _ = ends
+
+    with pytest.raises(TypeError):
+        near.send({"layer": np.float64(3.0).reshape(1)}, seconds=1)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from harness.adapters.starter import StarterAdapter, StarterEngine, StarterSession, State
 from harness.engines.interface import Begun, Identity, Options, StatePart
@@ -112,6 +114,45 @@ class RewritesRows(Variant):
             done = super().prefill(upto)
             self.state.rows[5] = self.state.position & 255
             return done
+
+
+def _numpy(value: int) -> Any:
+    return np.int64(value)
+
+
+class NumbersOfNumpy(Variant):
+    """Counts as a library of arrays does: every integer is one of numpy's."""
+
+    class Engine(StarterEngine):
+        def store(self) -> tuple[Sequence[Options], Mapping[str, int]]:
+            entries, counters = super().store()
+            told = [
+                {name: _numpy(fact) if type(fact) is int else fact for name, fact in one.items()} for one in entries
+            ]
+            return cast("Sequence[Options]", told), {name: _numpy(count) for name, count in counters.items()}
+
+    class Session(StarterSession):
+        def begin(self, prompt: Sequence[int], *, cache: bool) -> Begun:
+            found = super().begin(prompt, cache=cache)
+            ends = [_numpy(end) for end in found.schedule]
+            return replace(found, cached=_numpy(found.cached), schedule=ends)
+
+        def prefill(self, upto: int) -> int:
+            forwarded: int = _numpy(super().prefill(upto))
+            return forwarded
+
+        def decode(self, count: int, sampler: Mapping[str, int]) -> Sequence[int]:
+            return [_numpy(token) for token in super().decode(count, sampler)]
+
+        def position(self) -> int:
+            position: int = _numpy(super().position())
+            return position
+
+        def parts(self) -> Sequence[StatePart]:
+            return [
+                replace(part, layer=_numpy(part.layer), shape=[_numpy(extent) for extent in part.shape])
+                for part in super().parts()
+            ]
 
 
 class GrowsWhileFixed(Variant):
