@@ -181,6 +181,19 @@ def test_a_gate_report_needs_to_be_told_what_it_does_not_say() -> None:
     assert found["decision"]["overall"] == "inconclusive"
 
 
+def test_a_gate_report_that_passed_over_its_own_limit_of_memory_is_an_error() -> None:
+    quick = {"cachegen_ttft_ms": 1.5, "cachegen_read_ms": 0.5, "cachegen_import_ms": 0.5, "cachegen_p99_decode_ms": 0.5}
+    sound = {**published.gate_report(), **quick, "passed": True, "failure_reasons": []}
+    taken = sound["estimated_peak_codec_working_bytes"]
+
+    within = body_of({**sound, "max_peak_codec_working_bytes": taken}, REST)
+    over = body_of({**sound, "max_peak_codec_working_bytes": taken - 1}, REST)
+
+    assert "passed_against_its_thresholds" not in codes(within)
+    assert "passed_against_its_thresholds" in codes(over)
+    assert row(over, "f16/f16")["judged"] == "error"
+
+
 def test_a_handoff_is_judged_with_the_bytes_that_came_back() -> None:
     assert body_of(published.handoff(), REST)["decision"]["overall"] == "pass"
     left_out = body_of(published.handoff(roundtrip_state_matches=False), REST)

@@ -111,7 +111,7 @@ def _gates_of_report(found: Members) -> Gates:
         regression=found.number("max_p99_decode_regression"),
         smaller=True,
         faster=True,
-        working_bytes=found.whole("max_peak_working_bytes"),
+        working_bytes=found.whole("max_peak_codec_working_bytes"),
     )
 
 
