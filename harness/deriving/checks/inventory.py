@@ -40,6 +40,9 @@ _STATE: Final = frozenset(
 _RUN_PHASES: Final = frozenset({Phase.PREFILLED, Phase.END})
 _RUN_TOKENS: Final = 64
 """Tokens behind which every part of a state has been written."""
+_BEHIND: Final[Mapping[str, int]] = {Family.KV: 1, Family.INDEX: 1024}
+"""Tokens behind which a stream has rows: K and V from the first one on, an index with a row for each block of tokens
+once the first block is full. What is not named has bytes behind :data:`_RUN_TOKENS`."""
 _LARGE: Final = 64
 """Bytes of a part that cannot be the same by chance."""
 _PENDING: Final = "pending logits"
@@ -59,7 +62,7 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
             session = (point.arm, point.rep, *sessions[point.arm][point.label])
             listed = tuple((row.name, row.family) for row in rows if row.family not in _COME_AND_GO)
             fault = "" if kinds.setdefault(session, listed) == listed else "parts_come_and_go:"
-        if fault or (fault := _mislabelled(rows, told[point.arm]) or _unwritten(point, rows)):
+        if fault or (fault := _mislabelled(rows, told[point.arm]) or unwritten(point, rows)):
             return _failed(spec, point, fault)
     unchanging = _unchanging(view)
     if unchanging is not None:
@@ -103,8 +106,8 @@ def _mislabelled(rows: Sequence[PartRow], told: Mapping[str, frozenset[str]]) ->
     return ""
 
 
-def _unwritten(point: Point, rows: Sequence[PartRow]) -> str:
-    """Name a part that nobody wrote, where the model has been run."""
+def unwritten(point: Point, rows: Sequence[PartRow]) -> str:
+    """Name a part that nobody wrote, where the model has been run, behind the reason; empty: there is none."""
     if point.phase not in _RUN_PHASES:
         return ""
     hollow = next((row for row in rows if _is_hollow(row, point)), None)
@@ -117,8 +120,8 @@ def _unwritten(point: Point, rows: Sequence[PartRow]) -> str:
 
 
 def _is_hollow(row: PartRow, point: Point) -> bool:
-    """Tell whether a part has no bytes where a token left some: K and V rows behind the first, all behind a few."""
-    behind = 1 if row.family == Family.KV else _RUN_TOKENS
+    """Tell whether a part has no bytes where tokens left some; see :data:`_BEHIND`."""
+    behind = _BEHIND.get(row.family, _RUN_TOKENS) if row.stream == "rows" else _RUN_TOKENS
     return not row.bytes and point.position >= behind and _is_state(row) and _is_valid(row, point)
 
 
