@@ -13,6 +13,8 @@ from harness.model.values import ArmRole, Capability
 
 _COUNTED: Final = frozenset({StepKind.EVICT, StepKind.MEANWHILE, StepKind.ROLLBACK})
 _BUDGETED: Final = frozenset({StepKind.BUDGET, StepKind.PRESSURE})
+_DISK_BUDGET: Final = "disk_budget"
+"""Field of a ``restart``: the disk folder's budget, told by what the store held."""
 
 
 def parse_arm(node: Node, scaling: Scaling) -> Arm:
@@ -73,7 +75,7 @@ def _step(node: Node, number: int, scaling: Scaling) -> Step:
         options=_step_options(fields, kind, scaling),
         target=target_of(fields, kind, scaling),
         count=tokens if kind in _COUNTED else 0,
-        budget=budget_of(fields) if kind in _BUDGETED else {},
+        budget=_budget(fields, kind),
         stop=stop_of(fields),
         cancel_after=fields.optional_integer("cancel_after", 0),
         unseen=fields.optional_flag("unseen"),
@@ -84,6 +86,12 @@ def _step(node: Node, number: int, scaling: Scaling) -> Step:
 def _step_options(fields: Node, kind: StepKind, scaling: Scaling) -> Mapping[str, Scalar]:
     key = "engine" if kind is StepKind.RESTART else "options"
     return options(fields.child(key), scaling) if key in fields else {}
+
+
+def _budget(fields: Node, kind: StepKind) -> Mapping[str, int | str]:
+    if kind is StepKind.RESTART:
+        return budget_of(fields.child(_DISK_BUDGET)) if _DISK_BUDGET in fields else {}
+    return budget_of(fields) if kind in _BUDGETED else {}
 
 
 def _integers(fields: Node, key: str) -> Mapping[str, int]:

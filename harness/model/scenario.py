@@ -171,7 +171,7 @@ class Step:
     """``evict``: how many; -1 clears. ``rollback``: tokens. ``meanwhile``: tokens to decode; 0: it prefills."""
     budget: Mapping[str, int | str] = field(default_factory=dict)
     """``budget`` and ``pressure``: ``bytes`` and ``entries``; or ``times``, ``plus`` and ``of`` (``arm.label`` of an
-    earlier store observation): ``times`` x its stored bytes + ``plus``."""
+    earlier store observation): ``times`` x its stored bytes + ``plus``. ``restart``: the same of its disk folder."""
     stop: Mapping[str, int | str] = field(default_factory=dict)
     """What ends a decode early: ``token``; or ``of`` and ``index``, the token that an earlier step decoded there."""
     cancel_after: int = 0

@@ -11,28 +11,33 @@ from harness.model.evidence import Facts
 from harness.model.scenario import Scalar, Step
 from harness.model.values import Capability, RefusalCode
 from harness.running.arms import ArmRun
+from harness.running.steps.stores import wanted
+
+_DISK_BYTES: Final = "disk_bytes"
+"""Engine option: bytes that the disk folder may hold."""
 
 
 def restart(arm: ArmRun, step: Step) -> None:
     """End the engine's process and open the engine in a new one, with the same options and disk folder.
 
-    Sessions and handles are gone; images stay, since the harness keeps them.
+    Sessions and handles are gone; images stay, since the harness keeps them. A budget is then the disk folder's.
 
     Raises:
-        EngineError: The engine could not be closed, or not be opened again.
+        EngineError: The engine could not be closed, or not be opened again; or a budget refers to what nobody saw.
     """
     host, how = arm.cell.host, str(step.target["how"])
     closing, before, build = arm.opened, host.children, host.build
+    room = {_DISK_BYTES: wanted(arm, step)["bytes"]} if step.budget else {}
     arm.opened = None
     arm.sessions.clear()
     arm.handles.clear()
     if closing is not None and how == "stop":
         closing.close()
     host.restart(kill=how == "kill")
-    arm.options.update(step.options)
+    arm.options.update({**step.options, **room})
     arm.opened = host.open_engine(arm.disks.placed(arm.options))
     builds = {"build_before": build, "build": host.build} if build and host.build else {}
-    arm.done(step, {"how": how, "before": before, "process": host.children, **builds})
+    arm.done(step, {"how": how, "before": before, "process": host.children, **room, **builds})
 
 
 def rival(arm: ArmRun, step: Step) -> None:

@@ -48,9 +48,9 @@ def budget(arm: ArmRun, step: Step) -> None:
         EngineError: The engine refused or failed, or that earlier step saw nothing.
     """
     arm.require(Capability.EVICT)
-    wanted = _wanted(arm, step)
-    arm.engine.set_budget(wanted)
-    arm.done(step, wanted)
+    asked = wanted(arm, step)
+    arm.engine.set_budget(asked)
+    arm.done(step, asked)
 
 
 def pressure(arm: ArmRun, step: Step) -> None:
@@ -60,17 +60,21 @@ def pressure(arm: ArmRun, step: Step) -> None:
         EngineError: The engine refused or failed, or an earlier step that the bytes refer to saw nothing.
     """
     arm.require(Capability.EVICT)
-    need = _wanted(arm, step)["bytes"]
+    need = wanted(arm, step)["bytes"]
     arm.done(step, {"need": need, "freed": arm.engine.release(need)})
 
 
-def _wanted(arm: ArmRun, step: Step) -> dict[str, int]:
-    """Return the bytes and entries that a step names, as they are or as a multiple of what was seen earlier."""
-    wanted = {name: int(step.budget[name]) for name in ("bytes", "entries") if name in step.budget}
+def wanted(arm: ArmRun, step: Step) -> dict[str, int]:
+    """Return the bytes and entries that a step names, as they are or as a multiple of what was seen earlier.
+
+    Raises:
+        RefusedError: Nothing was seen at the step that they refer to (``missing``).
+    """
+    found = {name: int(step.budget[name]) for name in ("bytes", "entries") if name in step.budget}
     if "of" in step.budget:
         held = _held(arm, str(step.budget["of"]))
-        wanted["bytes"] = max(0, int(step.budget["times"]) * held + int(step.budget.get("plus", 0)))
-    return wanted
+        found["bytes"] = max(0, int(step.budget["times"]) * held + int(step.budget.get("plus", 0)))
+    return found
 
 
 def _held(arm: ArmRun, reference: str) -> int:
