@@ -113,7 +113,9 @@ class LlamaCppEngine:
             observability=Observability.PARTS,
             facts=facts,
             device={"type": "cpu", "memory": "host"},
-            path_sets={"adapter": [f"harness.adapters:{name}.py" for name in ("llama*", "tiny_gguf", "vocabulary")]},
+            path_sets={
+                "adapter": [f"harness.adapters:{name}.py" for name in ("llama*", "common", "tiny_gguf", "vocabulary")]
+            },
         )
 
     def _facts(self, context: Context) -> Options:

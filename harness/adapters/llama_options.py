@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from harness.adapters import tiny_gguf
+from harness.adapters import common, tiny_gguf
 from harness.adapters.llama_blob import NUMBERS
 from harness.engines.interface import Options
 from harness.errors import RefusedError
@@ -64,10 +64,7 @@ def completed(options: Options) -> Options:
     Raises:
         RefusedError: ``unsupported``: an unknown option, or a value that no build takes.
     """
-    unknown = sorted(set(options) - set(DEFAULTS))
-    if unknown:
-        raise RefusedError(RefusalCode.UNSUPPORTED, f"unknown options {unknown}; known are {sorted(DEFAULTS)}")
-    chosen = {**DEFAULTS, **options}
+    chosen = common.completed(options, DEFAULTS)
     _checked(chosen)
     return chosen
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.adapters.common import require_room, within
 from harness.adapters.llama_image import Saved, packed, size, unpacked
 from harness.adapters.llama_parts import listed
 from harness.engines.interface import Begun, StatePart
@@ -133,11 +134,7 @@ class LlamaCppSession:
         """The session as one byte string: in a container, or as the sequence file that llama.cpp writes."""
         as_file = self.engine.options["image"] == "file"
         image = self._file() if as_file else packed(self._saved(), self.engine.model.digest, guard=self._guarded)
-        if len(image) > capacity:
-            raise RefusedError(
-                RefusalCode.SHORT_BUFFER, f"the image has {len(image)} bytes; there is room for {capacity}"
-            )
-        return image
+        return within(image, capacity)
 
     def import_image(self, data: Buffer) -> Begun:
         """Become the session of an image; what the state is worth is for llama.cpp to say."""
@@ -246,9 +243,7 @@ class LlamaCppSession:
             self.pending[key] = saved
 
     def _room_for(self, tokens: int) -> None:
-        most = int(self.engine.options["max_seq_len"])
-        if tokens > most:
-            raise RefusedError(RefusalCode.CAPACITY, f"{tokens} tokens; a sequence holds {most}")
+        require_room(tokens, self.engine.options, "sequence")
 
     def _schedule(self, start: int, end: int) -> Sequence[int]:
         chunk = int(self.engine.options["chunk"])

@@ -145,7 +145,10 @@ class ServerEngine:
             },
             device={"type": "unknown" if self.own is None else "cpu"},
             path_sets={
-                "adapter": [f"harness.adapters:{name}.py" for name in ("server_*", "tiny_gguf", "vocabulary", "loaded")]
+                "adapter": [
+                    f"harness.adapters:{name}.py"
+                    for name in ("server_*", "common", "tiny_gguf", "vocabulary", "loaded")
+                ]
             },
         )
 

@@ -14,6 +14,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from harness.adapters.common import require_room, within
 from harness.adapters.server_session import forwarded_of, restored_of
 from harness.engines.interface import Begun, StatePart
 from harness.errors import EngineError, ProtocolError, RefusedError
@@ -173,12 +174,7 @@ class ChatSession:
 
     def export_image(self, capacity: int) -> Buffer:
         """The messages, and the slot file that the server writes."""
-        image = self._image()
-        if len(image) > capacity:
-            raise RefusedError(
-                RefusalCode.SHORT_BUFFER, f"the image has {len(image)} bytes; there is room for {capacity}"
-            )
-        return image
+        return within(self._image(), capacity)
 
     def import_image(self, data: Buffer) -> Begun:
         """Take the messages, and hand the slot file to the server."""
@@ -232,6 +228,4 @@ class ChatSession:
         return reply
 
     def _room_for(self, tokens: int) -> None:
-        most = int(self.engine.options["max_seq_len"])
-        if tokens > most:
-            raise RefusedError(RefusalCode.CAPACITY, f"{tokens} tokens; a conversation holds {most}")
+        require_room(tokens, self.engine.options, "conversation")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from harness.adapters.common import completed
 from harness.adapters.server_dialects import DIALECTS
 from harness.engines.interface import Options
 from harness.errors import RefusedError
@@ -60,10 +61,7 @@ def checked(options: Options) -> Options:
     Raises:
         RefusedError: One is none, or has a value that it cannot have (``unsupported``).
     """
-    unknown = sorted(set(options) - set(DEFAULTS))
-    if unknown:
-        raise RefusedError(RefusalCode.UNSUPPORTED, f"unknown options {unknown}; known are {sorted(DEFAULTS)}")
-    chosen = {**DEFAULTS, **options}
+    chosen = completed(options, DEFAULTS)
     for name, allowed in _ALLOWED.items():
         if chosen[name] not in allowed:
             raise RefusedError(RefusalCode.UNSUPPORTED, f"{name} is {chosen[name]!r}; allowed are {', '.join(allowed)}")

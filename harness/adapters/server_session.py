@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from harness.adapters.common import require_room, within
 from harness.adapters.server_answers import Json, Reply
 from harness.engines.interface import Begun, StatePart
 from harness.errors import ProtocolError, RefusedError
@@ -132,12 +133,7 @@ class ServerSession:
 
     def export_image(self, capacity: int) -> Buffer:
         """The slot file that the server writes."""
-        image = self.engine.slot_file(self.last_slot)
-        if len(image) > capacity:
-            raise RefusedError(
-                RefusalCode.SHORT_BUFFER, f"the image has {len(image)} bytes; there is room for {capacity}"
-            )
-        return image
+        return within(self.engine.slot_file(self.last_slot), capacity)
 
     def import_image(self, data: Buffer) -> Begun:
         """Hand a slot file to the server."""
@@ -181,9 +177,7 @@ class ServerSession:
         return Begun(cached=restored, restored_bytes=read, schedule=[len(tokens)] if tokens else [])
 
     def _room_for(self, tokens: int) -> None:
-        most = int(self.engine.options["max_seq_len"])
-        if tokens > most:
-            raise RefusedError(RefusalCode.CAPACITY, f"{tokens} tokens; a conversation holds {most}")
+        require_room(tokens, self.engine.options, "conversation")
 
 
 def restored_of(told: Json) -> tuple[int, int]:
