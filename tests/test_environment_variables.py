@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 NOT_VARIABLES = {"SC_PAGE_SIZE", "SC_PHYS_PAGES", "SCHEMA", "GROUPS", "MUTANTS", "FOREIGN", "PROCEDURE"}
 """Names of system settings, and constants that a module exports."""
-NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|[A-Z]{6,}")
+NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+_?|[A-Z]{6,}")
 
 
 def test_every_variable_that_is_read_is_in_the_table() -> None:

@@ -37,6 +37,9 @@ _REFUSALS: Final = frozenset(RefusalCode)
 _SPINS: Final = "1000"
 """Turns of a waiting loop: what GNU's OpenMP takes by itself where it sees more threads than cores."""
 
+_FREED: Final = {"MALLOC_TRIM_THRESHOLD_": str(256 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
+"""What glibc's allocator keeps of freed memory, and from which size on it maps memory anew, in bytes."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
@@ -281,11 +284,14 @@ def process_environment(beside: int = 1) -> dict[str, str]:
     Where children work side by side, a thread of OpenMP that waits lets go of its core soon, unless the caller has
     said how they wait: a region ends with its last thread, and that one needs the core on which another one spins.
 
+    Every forward frees its temporaries. Unless the caller has said otherwise, glibc keeps them for the next one:
+    handing them back means that each page is made, zeroed and taken away again at every step.
+
     Args:
         beside: How many children work at a time.
     """
     path = [entry or str(Path.cwd()) for entry in sys.path]
-    made = {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), "PYTHONUNBUFFERED": "1"}
+    made = {**_FREED, **os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), "PYTHONUNBUFFERED": "1"}
     if beside > 1 and "OMP_WAIT_POLICY" not in made:
         made.setdefault("GOMP_SPINCOUNT", _SPINS)
     return made

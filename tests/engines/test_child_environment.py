@@ -1,4 +1,4 @@
-"""What a child finds in its environment: threads that wait beside other work let go of their core."""
+"""What a child finds in its environment: threads that wait beside other work let go of their core, freed memory stays."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from tests.fakes.toy_support import QUICK, toy_host
 
 SPINS = "GOMP_SPINCOUNT"
 POLICY = "OMP_WAIT_POLICY"
+TRIM = "MALLOC_TRIM_THRESHOLD_"
+MAPPED = "MALLOC_MMAP_THRESHOLD_"
 LINUX = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the system does not tell it")
 
 
 @pytest.fixture(autouse=True)
 def _nothing_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (SPINS, POLICY):
+    for name in (SPINS, POLICY, TRIM, MAPPED):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -36,6 +38,19 @@ def test_a_child_alone_waits_as_its_library_does() -> None:
 
 def test_children_side_by_side_wait_for_a_short_time_only() -> None:
     assert process_environment(2)[SPINS] == "1000"
+
+
+def test_a_child_keeps_memory_that_it_has_freed() -> None:
+    made = process_environment()
+
+    assert (made[TRIM], made[MAPPED]) == (str(256 * 1024**2), str(32 * 1024**2))
+
+
+@pytest.mark.parametrize("name", [TRIM, MAPPED])
+def test_how_much_the_caller_says_that_a_child_keeps_is_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "0")
+
+    assert process_environment()[name] == "0"
 
 
 @pytest.mark.parametrize(("name", "value"), [(SPINS, "infinity"), (POLICY, "ACTIVE")])
