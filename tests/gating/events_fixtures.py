@@ -72,6 +72,15 @@ def withdrawn_twice(folder: Path) -> None:
 
 
 @fixture("CG501")
+def event_of_a_day_to_come(folder: Path) -> None:
+    """A reinstate that no later withdraw can answer, since events are read by their times."""
+    valid(folder)
+    issue(a_run_elsewhere(3, 3).data(), folder)
+    add_event(folder, target=ids(folder)[0])
+    add_event(folder, kind="reinstate", target=ids(folder)[0], created="2999-01-09T00:00:00Z")
+
+
+@fixture("CG501")
 def stop_withdrawn(folder: Path) -> None:
     valid_stop(folder)
     issue(a_run_elsewhere(3, 3).data(), folder)

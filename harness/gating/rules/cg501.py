@@ -17,11 +17,26 @@ def check(facts: FolderFacts) -> Problems:
         return
     from harness.deriving.status import ledger_problems
 
+    last = _last_day(facts.asked.day)
+    for event in facts.ledger.events:
+        if event.created[:10] > last:
+            message = (
+                f"is of {event.created[:10]}, a day to come: whatever is said of its target later would be read first"
+            )
+            yield Problem(facts.ledger.paths.get(event.id, ""), f"day_to_come: {message}")
     for events in _families(facts.ledger.events, facts.certificates):
         for problem in ledger_problems(_Bodies(facts, events), events):
             known = facts.certificates.of_id(problem.id)
             at = facts.ledger.paths.get(problem.id) or ("" if known is None else known.path)
             yield Problem(at, f"{problem.code}: {problem.message}")
+
+
+def _last_day(day: str) -> str:
+    """Return the last day that an event may bear: one after today, or after the day that was asked for, if later."""
+    import time
+
+    tomorrow = time.strftime("%Y-%m-%d", time.gmtime(time.time() + 86_400))  # clocks and time zones of other machines
+    return max(day, tomorrow)
 
 
 def _families(events: Sequence[Event], certificates: Known) -> Iterator[Sequence[Event]]:
@@ -83,6 +98,7 @@ RULE = Rule(
         "event_without_target",
         "event_without_successor",
         "ledger_circle",
+        "event_of_a_day_to_come",
         "differs_wrong",
         "withdrawn_twice",
         "stop_withdrawn",
