@@ -73,18 +73,34 @@ class PromptCacheImager(Imager):
         session.continuing.drop()
         session.trail.drop()
         session.cancelled = False
-        buffers.held.cache = cache
-        buffers.history_rows = 0
         history = _tokens(told["history"])
         end = meta.position + meta.owed
-        buffers.remember(history[:end])
-        logits = np.frombuffer(base64.b64decode(told["logits"]), dtype="<f4").copy()
-        buffers.logits.copy_(torch.from_numpy(logits))
-        buffers.rng.copy_(torch.tensor(json.loads(told["rng"]), dtype=torch.int64))
+        with session.transferring():
+            self.place(buffers, cache, told, history[:end])
         session._prompt = history if len(history) > end else history[:0]  # noqa: SLF001 - as `adopt` does
         session.position, session.decoded = meta.position, meta.decoded
         session.logits_valid, session.owed = meta.logits_valid, meta.owed
         return _valid_bytes(buffers, meta)
+
+    def place(
+        self, buffers: StagedBuffers, cache: list[Any], told: Mapping[str, str], history: npt.NDArray[np.int32]
+    ) -> None:
+        """Put what was read and checked where the session has its state."""
+        buffers.held.cache = cache
+        buffers.history_rows = 0
+        buffers.remember(history)
+        logits = np.frombuffer(base64.b64decode(told["logits"]), dtype="<f4").copy()
+        buffers.logits.copy_(torch.from_numpy(logits))
+        buffers.rng.copy_(torch.tensor(json.loads(told["rng"]), dtype=torch.int64))
+
+    def break_off(self) -> None:
+        """Let every further import break off after the cache is in its place and nothing else is."""
+
+        def place(buffers: StagedBuffers, cache: list[Any], *_: object) -> None:
+            buffers.held.cache = cache
+            raise OSError("the copy was asked to break off")
+
+        self.place = place  # type: ignore[method-assign,assignment]
 
     def _written(self, session: TorchSession) -> bytes:
         from mlx_lm.models.cache import save_prompt_cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from harness.errors import RefusedError
 from harness.model.values import RefusalCode
@@ -14,6 +14,14 @@ from harness.torch_engine.state import StateLayout, load_bytes
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+
+@runtime_checkable
+class Breakable(Protocol):
+    """Images that come into a session by other ways than its parts."""
+
+    def break_off(self) -> None:
+        """Let every further import break off after its first part, once everything has been checked."""
 
 
 def memory_query(kind: str) -> Callable[[], int] | None:
@@ -50,6 +58,8 @@ def failing_transfers(engine: TorchEngine, kind: str) -> None:
         session.load_parts = _broken_load  # type: ignore[method-assign]
         return session
 
+    if isinstance(engine.imager, Breakable):
+        engine.imager.break_off()
     snapshotter.restore = restore  # type: ignore[method-assign]
     engine.open_session = open_session  # type: ignore[method-assign]
 
