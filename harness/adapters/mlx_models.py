@@ -73,7 +73,7 @@ TINY: Final[Mapping[str, Tiny]] = {
             "num_experts_per_tok": 2,
             "decoder_sparse_step": 1,
             "shared_expert_intermediate_size": 32,
-            "mlp_only_layers": [0, 1],
+            "mlp_only_layers": [],
             "moe_intermediate_size": 32,
             "rope_theta": 10000.0,
             "partial_rotary_factor": 0.25,

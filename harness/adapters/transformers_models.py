@@ -68,7 +68,6 @@ TINY: Final[Mapping[str, Tiny]] = {
             "num_experts_per_tok": 2,
             "moe_intermediate_size": 32,
             "shared_expert_intermediate_size": 32,
-            "mlp_only_layers": [0, 1, 2],
         },
     ),
     "qwen3_5": Tiny("qwen3_5_text", "hybrid", {**_ATTENTION, **_LONG, **_DELTA}),
