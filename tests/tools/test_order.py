@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
-from types import SimpleNamespace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import conftest
+
+def _of_the_root() -> ModuleType:
+    """Load the file at the root by its path: other folders have a ``conftest`` too, and may be imported first."""
+    spec = importlib.util.spec_from_file_location("conftest_of_the_root", Path(__file__).parents[2] / "conftest.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+conftest = _of_the_root()
 
 
 def ordered(names: Sequence[str]) -> list[str]:
