@@ -62,6 +62,7 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
         unit=_ref(fields, "unit"),
         whole=tuple(_parsed(element) for element in _list(fields, "whole")),
         beyond_fixed=fields.optional_flag("beyond_fixed"),
+        gaps_at_most=fields.child("gaps_at_most").integer() if "gaps_at_most" in fields else 0,
         counter=fields.optional_text("name", ""),
         terms=tuple(element.text() for element in _list(fields, "of")),
         sum_is=tuple(element.text() for element in _list(fields, "is")),

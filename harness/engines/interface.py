@@ -258,7 +258,8 @@ class Engine(Protocol):
         """Snapshots held, and the counters (capability ``store``).
 
         Each snapshot: ``key``, ``parent`` (hex, empty for a root), ``boundary`` (tokens), ``bytes``,
-        ``fixed_bytes``, ``children``, ``pending``, ``domain`` (hex).
+        ``fixed_bytes``, ``children``, ``pending``, ``domain`` (hex); ``gap_bytes``, the part of ``bytes`` that lies
+        between parts so that each begins at an aligned address, where there is such.
         Counters: at least ``stored_bytes``, ``pending_bytes``, ``entries``, ``captures``, ``restores``, ``hits``,
         ``misses``, ``evictions``. Where they exist, under these names: ``pinned`` and ``roots`` (entries that have
         children, and that have no parent), ``miss_never_captured``, ``miss_evicted``, ``skip_exceeds_budget``,

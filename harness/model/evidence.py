@@ -170,7 +170,8 @@ class StoreView:
     rep: int
     label: str
     entries: Sequence[Facts]
-    """Per snapshot: key, parent (hex, empty for a root), boundary, bytes, fixed_bytes, children, pending."""
+    """Per snapshot: key, parent (hex, empty for a root), boundary, bytes, fixed_bytes, children, pending;
+    gap_bytes too where parts are aligned."""
     counters: Mapping[str, int]
     t_ns: int = 0
 

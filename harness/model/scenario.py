@@ -279,6 +279,8 @@ class CheckSpec:
     """``footprint``: reference steps whose boundaries would each be copied whole; one may be named several times."""
     beyond_fixed: bool = False
     """``footprint``: only rows are compared; fixed parts, which each snapshot must hold, are left out on both sides."""
+    gaps_at_most: int = 0
+    """``sized``: bytes that may lie between the parts of one snapshot, each at an aligned address."""
     counter: str = ""
     terms: Sequence[str] = ()
     """``balance``: the counters whose sum is asked about."""

@@ -70,6 +70,7 @@ class Entry:
             "parent": self.parent.hex if self.parent else "",
             "bytes": self.snapshot.nbytes,
             "fixed_bytes": self.snapshot.fixed_bytes,
+            "gap_bytes": self.snapshot.gap_bytes,
             "children": self.children,
             "pinned": self.children > 0,
             "pending": pending,

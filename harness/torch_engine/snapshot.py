@@ -120,6 +120,11 @@ class Snapshot:
         """Bytes of the fixed parts alone."""
         return sum(part.nbytes for part in self.fixed)
 
+    @property
+    def gap_bytes(self) -> int:
+        """Bytes of the arena that belong to no piece: each piece begins at a multiple of `PART_ALIGN`."""
+        return int(self.arena.numel()) - sum(piece.nbytes for piece in self.pieces())
+
     def pieces(self) -> tuple[Piece, ...]:
         """Fixed parts, then segments, in the order of the arena."""
         return (*self.fixed, *self.segments)

@@ -59,6 +59,17 @@ def test_pieces_start_at_aligned_offsets_and_the_end_is_not_padded() -> None:
     assert snapshot.nbytes == TAKE.size(state.layout(), (0,), b"")
 
 
+def test_what_lies_between_the_pieces_is_told_as_gaps() -> None:
+    _, snapshots = chain()
+    for snapshot in snapshots:
+        pieces = snapshot.pieces()
+        ends = [piece.offset + piece.nbytes for piece in pieces]
+        between = [piece.offset - end for end, piece in zip(ends, pieces[1:], strict=False)]
+
+        assert snapshot.gap_bytes == sum(between)
+        assert snapshot.nbytes == len(snapshot.meta) + sum(piece.nbytes for piece in pieces) + snapshot.gap_bytes
+
+
 def test_a_snapshot_is_a_copy_and_not_a_view() -> None:
     state, links = chain()
     before = [digest(link.arena) for link in links]

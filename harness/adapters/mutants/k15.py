@@ -13,7 +13,7 @@ from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Entry, Restorable, Turn
 from harness.torch_engine.cache_whole import Replaceable
 from harness.torch_engine.keys import CacheKey, Tokens
-from harness.torch_engine.snapshot import Snapshot, Snapshotter
+from harness.torch_engine.snapshot import PART_ALIGN, Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
 
 _PAGE = 1 << 20
@@ -370,6 +370,19 @@ class ArenaPadded(Mutant):
     mutant_id = "K15.arena-padded"
     stopped_by = Stop(scenario="E13", check="sizes")
     snapshotter = _Padded
+
+
+class _Tailed(Snapshotter):
+    def allocate(self, size: int, device: torch.device) -> Tensor:
+        return super().allocate(size + 4 * PART_ALIGN, device)
+
+
+class ArenaTailed(Mutant):
+    """Each snapshot keeps a little more memory than its parts need, and calls it the gaps between them."""
+
+    mutant_id = "K15.arena-tailed"
+    stopped_by = Stop(scenario="A13", cell={"arch": "drafting"}, check="sizes")
+    snapshotter = _Tailed
 
 
 class _PromisesFree(SessionCache):

@@ -1,7 +1,8 @@
 """``FOOT.SIZED``: each snapshot held has exactly the bytes that the state at its boundary must have.
 
 The size follows from the part tables of a reference at the same boundaries: fixed parts whole, rows above the
-parent's end. More is padding or a copy, less is a lost part.
+parent's end. More is padding or a copy, less is a lost part. An engine that lets each part begin at an aligned address
+tells the gaps between them (``gap_bytes``); as many as the scenario allows are left out, and only they.
 """
 
 from __future__ import annotations
@@ -50,9 +51,12 @@ def _first_fault(spec: CheckSpec, entries: Sequence[Facts], tables: Mapping[int,
             return answer(spec, Outcome.ERROR, "observation_missing", detail=where)
         below = row_bytes(tables[begins]) if begins else 0
         wanted = fixed_bytes(tables[boundary]) + row_bytes(tables[boundary]) - below
-        if _number(entry, "bytes") != wanted:
+        gaps = _number(entry, "gap_bytes") if spec.gaps_at_most and "gap_bytes" in entry else 0
+        if not 0 <= gaps <= spec.gaps_at_most:
+            return answer(spec, Outcome.FAIL, "too_large", observed=gaps, limit=spec.gaps_at_most, detail=where)
+        if _number(entry, "bytes") - gaps != wanted:
             return answer(
-                spec, Outcome.FAIL, "other_size", observed=_number(entry, "bytes"), limit=wanted, detail=where
+                spec, Outcome.FAIL, "other_size", observed=_number(entry, "bytes") - gaps, limit=wanted, detail=where
             )
     return None
 
