@@ -1,0 +1,96 @@
+"""Probes of harm: archives with something wrong, an import that is broken off, a shelf in the middle of a call: H05."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from harness.campaigning.kv_probes.tools import (
+    Paths,
+    Probe,
+    identity_of,
+    require_none,
+    session_of,
+    state_of,
+    word_of,
+)
+from harness.deriving.kv_entries import HARMS
+from harness.engines.pages import PageEngine, PageSession
+
+
+def harms(pages: PageEngine, paths: Paths) -> Iterator[Probe]:
+    """H05: what is wrong with an archive is named and nothing is written; what is broken off is reset."""
+    source = session_of(pages, {"k_type": "f16", "v_type": "f16"}, tokens=40)
+    other = session_of(pages, {"k_type": "f16", "v_type": "f16"}, tokens=41)
+    data, tail = source.archive(2, paths.code, transposed=False), source.tail()
+    target = source.fork()
+    target.prefill(list(range(8, 72)))
+    before, moved = state_of(target), ""
+    for name in HARMS:
+        harmed = other.archive(2, paths.code, transposed=False) if name == "other page" else harm(data, name)
+        word = word_of(lambda harmed=harmed: target.bring_archive(harmed, tail, paths.restore, transposed=False))  # type: ignore[misc]
+        yield name, word, ""
+        moved = moved or ("" if state_of(target) == before else name)
+    yield "untouched", moved or "all", "all"
+    empty = state_of(source.fork())
+    target.cancel_in(2)
+    word = word_of(lambda: target.bring_archive(data, tail, paths.restore, transposed=False))
+    target.cancel_in(-1)
+    yield from _shelves(pages, source, data, source.page(transposed=False))
+    yield "cancelled", "reset" if state_of(target) == empty and word != "taken" else f"{word}, written", ""
+
+
+def _shelves(pages: PageEngine, source: PageSession, data: bytes, exact: bytes) -> Iterator[Probe]:
+    """A reader whose entry is evicted, and a process that is killed inside a publish."""
+    with tempfile.TemporaryDirectory(prefix="kv-") as name:
+        shelf = pages.shelf(Path(name) / "evicted", 1 << 30)
+        shelf.publish("page", identity_of(2, len(exact)), data, b"tail")
+        gone: list[int] = []
+        shelf.within("find", lambda: gone.append(shelf.evict()))
+        found = word_of(lambda: require_none(None if shelf.find("page", "lossy") == (data, b"tail") else "another"))
+        yield "evicted while read", f"{found}, {gone}, {shelf.find('page', 'lossy')}", "taken, [1], None"
+        folder = Path(name) / "killed"
+        killed = os.fork()
+        if not killed:
+            try:
+                dying = pages.shelf(folder, 1 << 30)
+                dying.within("publish", lambda: os.kill(os.getpid(), signal.SIGKILL))
+                dying.publish("page", identity_of(2, len(exact)), data, source.tail())
+            finally:
+                os._exit(0)
+        ended = os.waitstatus_to_exitcode(os.waitpid(killed, 0)[1])
+        after = pages.shelf(folder, 1 << 30)
+        missed = word_of(lambda: after.find("page", "lossy"), done="missed")
+        left = [one.name for one in folder.iterdir()]
+        yield "killed in publish", f"{ended}, {missed}, {left}", "-9, missed, []"
+
+
+def harm(data: bytes, name: str) -> bytes:
+    """An archive with one thing wrong; its first record begins at byte 16, the segment in it at 68."""
+    second = 68 + struct.unpack_from("<Q", data, 60)[0]
+    made = bytearray(data)
+    writes: Mapping[str, tuple[str, int, int]] = {
+        "magic": ("<B", 0, 0x44),
+        "segment magic": ("<B", 68, 0x4D),
+        "reserved": ("<B", 18, 1),
+        "kind": ("<B", 16, 7),
+        "raw too long": ("<Q", 4, 1 << 50),
+        "count": ("<I", 12, 1 << 30),
+        "payload": ("<Q", 60, 1 << 40),
+        "bins": ("<B", 72, 17),
+        "rows": ("<H", 74, 257),
+        "overlap": ("<Q", second + 4, 1),
+        "gap": ("<Q", second + 4, struct.unpack_from("<Q", data, second + 4)[0] + 2),
+        "tokens": ("<Q", 36, 39),
+    }
+    if name == "cut":
+        return bytes(made[:-1])
+    if name == "trailing":
+        return bytes(made) + b"\0"
+    form, at, value = writes[name]
+    struct.pack_into(form, made, at, value)
+    return bytes(made)
