@@ -12,7 +12,8 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Timer
 from typing import TYPE_CHECKING, Final
@@ -20,21 +21,15 @@ from typing import TYPE_CHECKING, Final
 from harness.campaigning.campaign import Campaign, Tell, Write, conduct, require_able
 from harness.campaigning.kv_resuming import NOTHING, Kept
 from harness.deriving.kv_entries import TYPES
-from harness.deriving.kv_plan import KV, LIMITS, VERSION, plan_groups
+from harness.deriving.kv_plan import CODECS, CODED, KV, LIMITS, MODELS, VERSION, Group, plan_groups
 from harness.engines import registry
 from harness.engines.pages import Paged, PageRefusedError
-from harness.errors import NothingToDoError, ProtocolError, UsageError
+from harness.errors import EngineError, NothingToDoError, ProtocolError, UsageError
 from harness.pipeline import Bench
 
 if TYPE_CHECKING:
     from harness.engines.host import EngineHost
 
-MODELS: Final[Mapping[str, Mapping[str, str]]] = {
-    "scheduled": {"preset": "deep", "arch": "attention"},
-    "wide": {"preset": "deep", "arch": "sliding"},
-}
-"""Twelve layers in one cache, so that both numbers of bins run; and two caches of fewer than ten layers each."""
-CODED: Final = ("f32", "f16", "q8_0", "q4_0")
 PREFIXES: Final = (4000, 19_000)
 ENCODERS: Final = ("compiled", "numpy", "oracle")
 RESTORERS: Final = (*ENCODERS, "torch", "triton")
@@ -42,6 +37,44 @@ RESTORERS: Final = (*ENCODERS, "torch", "triton")
 _LONGEST: Final = 3600
 """Seconds in which a process must tell something."""
 _RECORDS: Final = frozenset({"kv_page", "kv_round", "kv_memory", "kv_walk", "kv_probe", "kv_oracle"})
+
+
+class Pace:
+    """How much is measured, and how long the rest may take if a token goes on costing what it cost so far.
+
+    Args:
+        groups: Pages of each process.
+        processes: How many.
+        done: Pages that were measured before, by process.
+    """
+
+    def __init__(self, groups: Sequence[Group], processes: int, done: Mapping[int, Collection[str]]) -> None:
+        self._tokens = {group.id: group.prefix for group in groups}
+        self._all = sum(self._tokens.values()) * processes
+        before = [name for pages in done.values() for name in pages]
+        self.pages, self._before = len(before), sum(self._tokens[name] for name in before)
+        self._now = 0
+        self._began = self._at = 0.0
+
+    def note(self, record: Mapping[str, object], at: float) -> None:
+        """Take a record into account: time begins with the last probe or, without one, with the first record.
+
+        Args:
+            record: Of any type.
+            at: Seconds, on a clock that does not go back.
+        """
+        if record["type"] == "kv_probe" or not self._began:
+            self._began = at
+        if record["type"] == "kv_page":
+            self.pages, self._now, self._at = self.pages + 1, self._now + self._tokens[str(record["group"])], at
+
+    def left(self) -> str:
+        """Return how long the rest may take, like ``about 12 min left, ``; empty where nothing is left or known."""
+        rest, spent = self._all - self._before - self._now, self._at - self._began
+        if not rest or not self._now or spent <= 0:
+            return ""
+        seconds = spent * rest / self._now
+        return f"about {seconds / 60:.0f} min left, " if seconds >= 90 else f"about {seconds:.0f} s left, "
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +89,7 @@ class Asked:
     processes: int = 2
     rounds: int = 5
     steps: int = 32
-    versions: Sequence[int] = (1, 2)
+    versions: Sequence[int] = CODECS
     """Of the segments."""
     path: str = "compiled"
     """Encodes."""
@@ -107,7 +140,12 @@ def procedure_of(asked: Asked, device: str = "cpu") -> Mapping[str, object]:
 
 def whole_of(procedure: Mapping[str, object]) -> int:
     """Return how many pages all processes measure together."""
-    return len(plan_groups(procedure)) * int(str(procedure["processes"]))
+    return len(plan_groups(procedure)) * processes_of(procedure)
+
+
+def processes_of(procedure: Mapping[str, object]) -> int:
+    """Return how many fresh processes measure."""
+    return int(str(procedure["processes"]))
 
 
 def run_kv(bench: Bench, asked: Asked | Kept, tell: Tell | None = None) -> Campaign:
@@ -121,8 +159,8 @@ def run_kv(bench: Bench, asked: Asked | Kept, tell: Tell | None = None) -> Campa
     Raises:
         UsageError: See :func:`procedure_of`; or another target, source or machine than what was kept is of.
         NothingToDoError: The device is absent, or the adapter has no pages.
-        ProtocolError: A process ended without telling all that it was asked for.
-        KeyboardInterrupt: With words about what is kept.
+        ProtocolError: A process ended without telling all that it was asked for; with words about what is kept.
+        KeyboardInterrupt: With the same words.
     """
     adapter, group = bench.target.adapter, bench.target.group
     require_able(bench, ())
@@ -134,7 +172,8 @@ def run_kv(bench: Bench, asked: Asked | Kept, tell: Tell | None = None) -> Campa
 
     def work(write: Write) -> Sequence[EngineHost]:
         bench.host.open_engine({}).close()  # so that there is a child whose digests were tried
-        pages = sum(len(done) for done in kept.done.values())
+        bench.host.discard()  # it is not needed any more, and has hours in which to be lost
+        pace = Pace(plan_groups(procedure), processes_of(procedure), kept.done)
         for record in kept.carried():
             write(record)
         try:
@@ -142,15 +181,16 @@ def run_kv(bench: Bench, asked: Asked | Kept, tell: Tell | None = None) -> Campa
                 probes, done = process == 0 and not kept.probed, sorted(kept.done.get(process, ()))
                 for record in child(job(adapter, group, device, procedure, process=process, probes=probes, done=done)):
                     write(record)
-                    if record["type"] == "kv_page":
-                        pages += 1
-                        if tell is not None:
-                            tell(f"process {process}, {record['group']}", pages)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"{pages} of {whole_of(procedure)} pages are kept; "
-                f"`statecert kv --resume {bench.folder / 'kv.jsonl'}` goes on"
-            ) from None
+                    pace.note(record, time.monotonic())
+                    if record["type"] == "kv_page" and tell is not None:
+                        tell(f"{pace.left()}process {process}, {record['group']}", pace.pages)
+        except (KeyboardInterrupt, EngineError) as error:
+            kept_here = f"{pace.pages} of {whole_of(procedure)} pages are kept"
+            said = f"{error}; " if str(error) else ""
+            words = f"{said}{kept_here}; `statecert kv --resume {bench.folder / 'kv.jsonl'}` goes on"
+            raise (
+                KeyboardInterrupt(words) if isinstance(error, KeyboardInterrupt) else ProtocolError(words)
+            ) from error
         return [bench.host]
 
     return conduct(bench, KV, procedure, work)

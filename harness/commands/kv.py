@@ -81,8 +81,9 @@ def run(args: argparse.Namespace) -> ExitCode:
         return _mutants(args)
 
     def carried() -> Campaign:
-        from harness.campaigning.kv import CODED, MODELS, Asked, procedure_of, run_kv, whole_of
+        from harness.campaigning.kv import Asked, procedure_of, run_kv, whole_of
         from harness.campaigning.kv_resuming import kept_of
+        from harness.deriving.kv_plan import CODECS, CODED, MODELS
 
         if args.resume:
             kept = kept_of(args.resume)
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace) -> ExitCode:
             processes=args.processes,
             rounds=args.rounds,
             steps=args.steps,
-            versions=tuple(args.lcg) or (1, 2),
+            versions=tuple(args.lcg) or CODECS,
             path=args.path,
             restore=args.restore,
         )

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.deriving.campaign_body import trust_of
+from harness.deriving.campaign_body import mapping_of, trust_of
+from harness.deriving.ids import campaign_key
 from harness.deriving.kv_entries import derive_entries
 from harness.deriving.kv_judging import STOPS, cell_of, reasons_of
-from harness.deriving.kv_plan import KV, excluded_of
+from harness.deriving.kv_plan import KV, PART, excluded_of, is_part
 from harness.deriving.kv_reading import Reading
 from harness.model.campaign import CampaignRecords
 from harness.model.values import Verdict
@@ -48,11 +49,13 @@ def derive_kv(found: CampaignRecords, where: str) -> dict[str, object]:
     limits = [
         "lossy_and_exact_are_different_classes",
         *(["measured_in_sittings"] if reading.sittings() else []),
-        "median_only",
+        *(["median_only"] if reading.version < 3 else ["percentiles_where_samples_suffice"]),
+        *(["part_of_the_matrix"] if is_part(reading.procedure) else []),
         "pages_in_the_page_cache_dropped",
         "seeded_weights",
     ]
     return {
+        **_key(found, reading),
         "results": cells,
         "entries": entries,
         "excluded": excluded,
@@ -83,6 +86,14 @@ def decide(
         if held:
             return {"overall": str(verdict), "reasons": held}
     return {"overall": str(Verdict.PASS), "reasons": []}
+
+
+def _key(found: CampaignRecords, reading: Reading) -> dict[str, object]:
+    """The claim key of a part of the matrix, in the place of that of the whole."""
+    if not is_part(reading.procedure):
+        return {}
+    target = mapping_of(found.header, "target")
+    return {"claim_key": campaign_key(PART, *(str(target[name]) for name in ("engine", "model", "hw_class")))}
 
 
 def _cells(reading: Reading) -> list[dict[str, object]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from harness.deriving.kv_plan import VERSION
 from harness.model.campaign import Record
 
 TILES: Final[Mapping[str, str]] = {
@@ -74,8 +75,11 @@ NAMES: Final[Mapping[str, Sequence[str]]] = {
     "G11": tuple(IDENTITIES),
 }
 """Probes of each entry that is made of them."""
-LATER: Final[Mapping[str, Sequence[str]]] = {"H09": ("import without the oracle",)}
-"""Probes that a procedure asks for from its version 2 on; older ones are held to what they asked for."""
+LATER: Final[Mapping[int, Mapping[str, Sequence[str]]]] = {
+    2: {"H09": ("import without the oracle",)},
+    3: {"H05": ("flipped bits of a head", "flipped bits of an entry")},
+}
+"""Probes that a procedure asks for from some version on; older ones are held to what they asked for."""
 KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
     "H01": TILES,
     "H03": {"not finite lcg1": "codec.value", "not finite lcg2": "codec.value"},
@@ -84,6 +88,8 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
         "cancelled": "reset",
         "evicted while read": "taken, [1], None",
         "killed in publish": "-9, missed, []",
+        "flipped bits of a head": "1344 of 1344 refused",
+        "flipped bits of an entry": "0 of 48 served",
     },
     "H07": REFUSED,
     "H09": {"import without the oracle": "apart"},
@@ -95,12 +101,15 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
 
 def asked_of(version: int) -> Mapping[str, Sequence[str]]:
     """Return the probes of each entry that a procedure of some version asks for."""
-    later = LATER if version >= 2 else {}
-    return {entry: (*NAMES.get(entry, ()), *later.get(entry, ())) for entry in (*NAMES, *later)}
+    found = {entry: tuple(names) for entry, names in NAMES.items()}
+    for since, later in LATER.items():
+        if version >= since:
+            found |= {entry: (*found.get(entry, ()), *names) for entry, names in later.items()}
+    return found
 
 
 def derive_entries(
-    probes: Sequence[Record], cells: Sequence[Mapping[str, object]], oracles: Sequence[Record], version: int = 2
+    probes: Sequence[Record], cells: Sequence[Mapping[str, object]], oracles: Sequence[Record], version: int = VERSION
 ) -> list[dict[str, object]]:
     """Return one row for each entry: how many things were asked, and what did not hold.
 
@@ -111,17 +120,23 @@ def derive_entries(
         version: of the procedure.
     """
     found = {(str(one["entry"]), str(one["name"])): one for one in probes}
-    rows = []
-    for entry, names in NAMES.items():
+    asked, rows = asked_of(version), []
+    for entry, names in asked.items():
         missing, failed = _tried(found, entry, names)
-        rows.append(_row(entry, len(names), failed, missing=missing))
+        counted = len(names)
+        if entry == "H09":
+            missing, failed, counted = missing or not oracles, [*_inside(oracles), *failed], counted + len(oracles)
+        rows.append(_row(entry, counted, failed, missing=missing))
+    if "H09" not in asked:
+        rows.append(_row("H09", len(oracles), _inside(oracles), missing=not oracles))
     few = [str(one["name"]) for one in cells if "too_few_pairs" in str(one["reasons"])]
     rows.append(_row("H08", len(cells), few, missing=not cells))
-    counted = [f"process {one['process']}" for one in oracles if one["inside"] or not one["ns"]]
-    later = asked_of(version).get("H09", ())
-    missing, failed = _tried(found, "H09", later)
-    rows.append(_row("H09", len(oracles) + len(later), [*counted, *failed], missing=missing or not oracles))
     return sorted(rows, key=lambda row: str(row["entry"]))
+
+
+def _inside(oracles: Sequence[Record]) -> list[str]:
+    """Processes whose oracle ran inside a restore, or took no time."""
+    return [f"process {one['process']}" for one in oracles if one["inside"] or not one["ns"]]
 
 
 def _tried(found: Mapping[tuple[str, str], Record], entry: str, names: Sequence[str]) -> tuple[bool, list[str]]:

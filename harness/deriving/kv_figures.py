@@ -12,6 +12,8 @@ from harness.model.campaign import Record
 SPANS: Final = ("encode", "write", "read", "import", "first_token")
 METRICS: Final = ("restore", "import", "total")
 PPM: Final = 1_000_000
+PERCENTS: Final = (90, 95)
+"""Percentiles that are told where there are samples enough."""
 _BITS: Final = {16: 4, 32: 5}
 
 
@@ -28,6 +30,24 @@ def interval(values: Sequence[int]) -> tuple[int, int]:
         skip += 1
     low = max(0, skip - 1)
     return ordered[low], ordered[count - 1 - low]
+
+
+def fewest_of(percent: int) -> int:
+    """Return how many samples a percentile needs: so many that one of them lies above it with 95 %.
+
+    All of ``n`` independent samples lie below it with ``percent/100`` to the power of ``n``, whatever the distribution:
+    29 for the 90th, 59 for the 95th, 299 for the 99th.
+    """
+    count = 1
+    while 20 * percent**count > 100**count:
+        count += 1
+    return count
+
+
+def percentile(values: Sequence[int], percent: int) -> int:
+    """Return the least of some values that so many in a hundred of them do not lie above (nearest rank)."""
+    ordered = sorted(values)
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
 
 def lower_bound_ppm(agreed: int, steps: int) -> int:

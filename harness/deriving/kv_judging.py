@@ -21,17 +21,20 @@ from typing import Final
 from harness.deriving.campaign_body import integer_of, mapping_of
 from harness.deriving.kv_figures import (
     METRICS,
+    PERCENTS,
     PPM,
     SPANS,
     composed,
     cost,
     decodes,
+    fewest_of,
     integers,
     interval,
     lcg2_bytes,
     lower_bound_ppm,
     maps,
     overlap,
+    percentile,
     ratio_ppm,
     spans_of,
 )
@@ -62,6 +65,7 @@ def cell_of(reading: Reading, group: Group, version: int) -> dict[str, object]:
     row = {
         **_about(reading, group, version, told),
         **_times(rounds, lossy),
+        **(_percentiles(rounds, lossy) if reading.version >= 3 else {}),
         **_memory(reading, group, lossy),
         **_ratios(rounds, lossy),
         **_continued(reading.walk(group, version)),
@@ -116,6 +120,25 @@ def _times(rounds: Sequence[Sequence[Record]], lossy: str) -> dict[str, object]:
         row[f"{label}_composed_ns"] = median([composed(spans_of(one, arm)) for one in flat])
         row[f"{label}_overlap_ns"] = median([overlap(spans_of(one, arm)) for one in flat])
         row[f"{label}_decode_ns"] = median([ns for one in flat for ns in decodes(one, arm)])
+    return row
+
+
+def _percentiles(rounds: Sequence[Sequence[Record]], lossy: str) -> dict[str, object]:
+    """How many samples there are, and the percentiles that so many can show; others are not there."""
+    flat = [one for process in rounds for one in process]
+    row: dict[str, object] = {}
+    for arm, label in ((EXACT, "exact"), (lossy, "lossy")):
+        samples = {
+            "restore": [cost(one, arm, "restore") for one in flat],
+            "decode": [ns for one in flat for ns in decodes(one, arm)],
+        }
+        for name, values in samples.items():
+            row[f"{label}_{name}_samples"] = len(values)
+            row |= {
+                f"{label}_{name}_p{percent}_ns": percentile(values, percent)
+                for percent in PERCENTS
+                if len(values) >= fewest_of(percent)
+            }
     return row
 
 

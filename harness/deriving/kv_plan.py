@@ -15,13 +15,25 @@ from harness.deriving.kv_figures import integers, texts
 from harness.model.campaign import Record
 
 KV: Final = "kv"
+PART: Final = "kv_part"
+"""What a part of the matrix is called in claim keys: it stands beside the whole one, and takes no place of it."""
+CODED: Final = ("f32", "f16", "q8_0", "q4_0")
+"""Element types that the archive has a record for."""
+MODELS: Final[Mapping[str, Mapping[str, str]]] = {
+    "scheduled": {"preset": "deep", "arch": "attention"},
+    "wide": {"preset": "deep", "arch": "sliding"},
+}
+"""Twelve layers in one cache, so that both numbers of bins run; and two caches of fewer than ten layers each."""
+CODECS: Final = (1, 2)
+"""Versions of the segments."""
 EXACT: Final = "exact"
 CONTROL: Final = "exact_again"
 """The exact arm once more: what it differs by is noise."""
 PLANTED: Final = "planted"
 """Memory that is taken on purpose, as much as would break the limit: if it is not seen, none is."""
 VERSION: Final = 3
-"""Of the procedures that are made now. Version 2 asks for more probes than 1, version 3 for the path of a restore."""
+"""Of the procedures that are made now. Version 2 asks for more probes than 1; version 3 for the path of a restore, for
+more probes, and for percentiles where there are samples enough."""
 LIMITS: Final[Mapping[str, int]] = {
     "size_ppm": 1_000_000,
     "restore_ppm": 1_000_000,
@@ -89,3 +101,16 @@ def version_of(procedure: Record) -> int:
 def restore_path_of(procedure: Record) -> str:
     """Return the path that imports were to be decoded by; empty where a procedure does not declare one."""
     return str(procedure.get("restore", ""))
+
+
+def is_part(procedure: Record) -> bool:
+    """Return whether a procedure leaves types, models or codecs of the matrix out; prefixes may be scaled.
+
+    Procedures before version 3 were not asked.
+    """
+    axes = (
+        (texts(procedure, "coded"), CODED),
+        (mapping_of(procedure, "models"), MODELS),
+        (integers(procedure, "versions"), CODECS),
+    )
+    return version_of(procedure) >= 3 and any({*found} != {*whole} for found, whole in axes)

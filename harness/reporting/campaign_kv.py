@@ -55,12 +55,12 @@ def kv(certificate: Certificate) -> Told:
     body = certificate.body
     problems = _problems(body)
     return Told(
-        title="Matrix of K/V element types",
+        title="Part of the matrix of K/V element types" if _is_part(body) else "Matrix of K/V element types",
         sentence=f"{_sentence(body)}.",
         claims=[],
         no_claims=[
             "No quality: weights come from a seed, and agreement of such a model says nothing of another one.",
-            "No percentile but the median.",
+            _no_percentile(body),
             "No exactness of any lossy row: lossy and exact are classes of their own.",
             "No other model, engine version or class of hardware.",
         ],
@@ -71,6 +71,7 @@ def kv(certificate: Certificate) -> Told:
             Section(title="Intervals of the ratios", sheet=kv_sheets.intervals(body)),
             Section(title="Restore to first token: measured and composed", sheet=kv_sheets.restores(body)),
             Section(title="Where the time goes", sheet=kv_sheets.spans(body)),
+            *([Section(title="Percentiles", sheet=kv_sheets.percentiles(body))] if _has_samples(body) else []),
             Section(title="Memory of an import", sheet=kv_sheets.memory(body)),
             Section(title="Continuation: no statement about quality", sheet=kv_sheets.continuation(body)),
             Section(title="Drift of a continuation", sheet=kv_sheets.drifts(body)),
@@ -124,6 +125,19 @@ def _restored(body: Mapping[str, object]) -> str:
     return ", ".join(found) or "not told; procedures before version 3 did not ask"
 
 
+def _is_part(body: Mapping[str, object]) -> bool:
+    return text(body, "claim_key").startswith("kv_part/")
+
+
+def _has_samples(body: Mapping[str, object]) -> bool:
+    """Whether its procedure asked for percentiles."""
+    return any(at(row, "lossy_restore_samples") is not None for row in items(body, "results"))
+
+
+def _no_percentile(body: Mapping[str, object]) -> str:
+    return "No percentile of too few samples." if _has_samples(body) else "No percentile but the median."
+
+
 def _command(body: Mapping[str, object]) -> str:
     words = ["statecert", "kv"]
     words += [word for name in ("scale", "processes", "rounds", "steps", "path") for word in _option(body, name)]
@@ -132,6 +146,7 @@ def _command(body: Mapping[str, object]) -> str:
     asked = mapping(body, "procedure")
     words += [word for one in texts(asked, "coded") for word in ("--type", one)]
     words += [word for one in sorted(mapping(asked, "models")) for word in ("--model", one)]
+    words += [word for one in items(asked, "versions") for word in ("--lcg", str(one))]
     return shlex.join(words)
 
 

@@ -34,6 +34,9 @@ _SPANS: Final[Mapping[str, str]] = {
     "first_token": "first token",
     "decode": "each token after it",
 }
+FEWEST: Final[Mapping[int, int]] = {90: 29, 95: 59}
+"""Percentiles that a certificate may tell, and how many samples each needs."""
+_TAILS: Final[Mapping[str, str]] = {"restore": "restore", "decode": "token after it"}
 _RESTORE: Final[Mapping[str, str]] = {"restore": "measured", "composed": "composed", "overlap": "overlap"}
 _DRIFTS: Final[Mapping[str, str]] = {
     "entropy_mean_nano": "entropy, mean",
@@ -116,6 +119,24 @@ def _medians(body: Mapping[str, object], columns: Mapping[str, str], note: str) 
         lambda row: [text(row, "codec"), *taken(row, "lossy")],
     )
     return Sheet(heads=_heads(("page", "form"), columns.values()), rows=rows, note=note)
+
+
+def percentiles(body: Mapping[str, object]) -> Sheet:
+    """Return the percentiles of each form, or that there are too few samples for one."""
+
+    def taken(row: object, arm: str) -> list[str]:
+        return [_percentile(row, f"{arm}_{name}", percent) for name in _TAILS for percent in FEWEST]
+
+    rows = _grouped(
+        body, lambda row: ["exact", *taken(row, "exact")], lambda row: [text(row, "codec"), *taken(row, "lossy")]
+    )
+    heads = [f"{words}, {percent} %" for words in _TAILS.values() for percent in FEWEST]
+    note = (
+        "Nearest rank. Told where one of the samples lies above the percentile with 95 %, whatever the distribution "
+        f"({', '.join(f'{percent} %: {fewest} samples' for percent, fewest in FEWEST.items())}), if samples are "
+        "independent. Tokens of one round follow one another and are less than that. Nothing is judged by a percentile."
+    )
+    return Sheet(heads=_heads(("page", "form"), heads), rows=rows, note=note)
 
 
 def continuation(body: Mapping[str, object]) -> Sheet:
@@ -232,6 +253,13 @@ def _agreed(row: object) -> str:
 def _step(row: object, name: str) -> str:
     found = at(row, name)
     return UNKNOWN if not isinstance(found, int) else "none" if found < 0 else f"step {number(found)}"
+
+
+def _percentile(row: object, name: str, percent: int) -> str:
+    found, count = at(row, f"{name}_p{percent}_ns"), at(row, f"{name}_samples")
+    if isinstance(found, int):
+        return duration(found)
+    return f"too few ({number(count)} < {number(FEWEST[percent])})" if isinstance(count, int) else UNKNOWN
 
 
 def _drift(row: object, name: str) -> str:

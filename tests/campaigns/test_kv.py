@@ -15,7 +15,7 @@ from harness.adapters.mutants.kv_coder_faults import BitOrderSwapped
 from harness.adapters.mutants.kv_page_mutant import PageMutant
 from harness.adapters.mutants.kv_pages import PAGE_MUTANTS
 from harness.adapters.torch_adapter import TorchAdapter
-from harness.campaigning.kv import Asked, child, procedure_of
+from harness.campaigning.kv import Asked, Pace, child, procedure_of
 from harness.campaigning.kv_child import Measured
 from harness.campaigning.kv_mutants import PAGE_MUTANTS as GROUP
 from harness.campaigning.kv_mutants import caught, reasons_of, small_procedure
@@ -25,8 +25,8 @@ from harness.certifying.issue import issue
 from harness.commands.kv import table
 from harness.deriving.ids import certificate_id
 from harness.deriving.kv_entries import NAMES, TYPES, derive_entries
-from harness.deriving.kv_figures import composed, interval, lcg2_bytes, lower_bound_ppm, overlap
-from harness.deriving.kv_plan import plan_groups
+from harness.deriving.kv_figures import composed, fewest_of, interval, lcg2_bytes, lower_bound_ppm, overlap, percentile
+from harness.deriving.kv_plan import Group, is_part, plan_groups
 from harness.engines import registry
 from harness.errors import ExitCode, InvalidDocumentError, UsageError
 from harness.gating.gate import gate
@@ -69,6 +69,41 @@ def test_agreement_of_61_in_64_shows_no_more_than_0_883() -> None:
 def test_the_interval_of_ten_leaves_out_one_at_each_end() -> None:
     assert interval(range(10)) == (1, 8)
     assert interval([5, 1]) == (1, 5)
+
+
+def test_a_percentile_is_told_where_one_sample_lies_above_it_with_95_percent() -> None:
+    """0.9 to the power of 29 is the first below 0.05; 0.95 to that of 59, 0.99 to that of 299."""
+    assert [fewest_of(percent) for percent in (50, 90, 95, 99)] == [5, 29, 59, 299]
+    assert [percentile(range(1, 31), percent) for percent in (50, 90, 95)] == [15, 27, 29]
+
+
+def test_a_cell_tells_the_percentiles_that_its_samples_show_and_how_many_those_are() -> None:
+    """Thirty decode steps, ten restores."""
+    row = measured().body()["results"][1]
+
+    assert (row["lossy_decode_samples"], row["lossy_restore_samples"]) == (30, 10)
+    assert row["lossy_decode_p90_ns"] == row["exact_decode_p90_ns"] == 810
+    assert not [name for name in row if "p95" in name or "restore_p9" in name]
+    sheet = kv_sheets.percentiles({"results": [row]})
+    assert sheet.rows[1][2:] == ["too few (10 < 29)", "too few (10 < 59)", "810 ns", "too few (30 < 59)"]
+
+
+def test_an_older_procedure_tells_no_percentile_but_the_median() -> None:
+    body = of_version(2).body()
+
+    assert "median_only" in body["limits"]
+    assert not [name for name in body["results"][0] if name.endswith("_samples")]
+
+
+def test_a_part_of_the_matrix_stands_beside_the_whole_one() -> None:
+    whole = procedure_of(Asked())
+
+    assert not is_part(whole)
+    assert not is_part(procedure_of(Asked(scale=1, rounds=30)))
+    for part in (Asked(pairs=("f16",)), Asked(models=("wide",)), Asked(versions=(2,))):
+        assert is_part(procedure_of(part))
+    assert measured().body()["claim_key"].startswith("kv_part/")
+    assert of_version(2).body()["claim_key"].startswith("kv/")  # before it was asked
 
 
 def test_overlapping_spans_are_counted_once() -> None:
@@ -218,10 +253,14 @@ def test_a_probe_that_did_not_hold_stops_and_one_that_was_not_tried_is_an_error(
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_an_older_procedure_is_held_to_what_it_asked_for(version: int) -> None:
-    newer = measured().without(lambda line: line.get("name") == "import without the oracle")
-
     assert decision(of_version(version)) == ("pass", [])
     assert "restored" not in of_version(version).body()["results"][0]
+
+
+@pytest.mark.parametrize("probe", ["import without the oracle", "flipped bits of a head", "flipped bits of an entry"])
+def test_what_is_asked_since_a_later_version_is_missed_in_it(probe: str) -> None:
+    newer = measured().without(lambda line: line.get("name") == probe)
+
     assert decision(newer) == ("error", ["entry_missing"])
 
 
@@ -365,10 +404,39 @@ def test_the_bins_that_ran_stand_beside_each_coded_form(bins: list[int], shown: 
 )
 def test_its_certificate_with_one_word_changed_ends_in_2(old: bytes, new: bytes, tmp_path: Path) -> None:
     issue(measured().data(), tmp_path)
-    [path] = list(tmp_path.glob("kv/*/*/*.json"))
+    [path] = list(tmp_path.glob("kv_part/*/*/*.json"))
     path.write_bytes(path.read_bytes().replace(old, new, 1))
 
     assert gate([tmp_path]).exit_code is ExitCode.INVALID
+
+
+def test_what_is_left_is_told_by_the_tokens_that_are_not_measured_yet() -> None:
+    """A page of 100 tokens and one of 900, in two processes: 1,000 of 2,000 tokens took a minute and a half."""
+    groups = [Group(model="wide", prefix=prefix, k="f16", v="f16") for prefix in (100, 900)]
+    pace = Pace(groups, 2, {})
+    pace.note({"type": "kv_probe"}, 5.0)
+    pace.note({"type": "kv_probe"}, 10.0)
+    assert pace.left() == ""
+    pace.note({"type": "kv_page", "group": groups[0].id}, 19.0)
+    assert (pace.pages, pace.left()) == (1, "about 3 min left, ")
+    pace.note({"type": "kv_page", "group": groups[1].id}, 90.0)
+    assert pace.left() == "about 80 s left, "
+
+    gone_on = Pace(groups, 2, {0: [one.id for one in groups]})
+    gone_on.note({"type": "kv_round"}, 10.0)
+    gone_on.note({"type": "kv_page", "group": groups[1].id}, 100.0)
+    assert (gone_on.pages, gone_on.left()) == (3, "about 10 s left, ")
+    gone_on.note({"type": "kv_page", "group": groups[0].id}, 110.0)
+    assert gone_on.left() == ""
+
+
+def test_an_engine_without_pages_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "fakes"))
+
+    assert cli.main(["kv", "--target", "toy", "--out", str(tmp_path)]) == ExitCode.NOTHING
+    assert "toy does not offer its K/V rows as pages" in capsys.readouterr().err
 
 
 # -- engines -----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 from harness import cli
 from harness.adapters.torch_adapter import TorchAdapter
 from harness.campaigning.kv_resuming import kept_of
-from harness.errors import ExitCode, InvalidDocumentError, UsageError
+from harness.errors import ExitCode, InvalidDocumentError, ProtocolError, UsageError
 from tests.campaigns.test_kv import told
 from tests.fakes.kv import measured
 
@@ -77,6 +77,29 @@ def test_pages_that_were_measured_are_kept_and_the_others_measured(cut: tuple[Pa
     assert [line["pages"] for line in after if line["type"] == "kv_sitting"] == [3]
     assert "measured_in_sittings" in body["limits"]
     assert len(body["results"]) == 2
+
+
+def test_a_process_that_ends_by_itself_leaves_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same as Ctrl-C, but that nobody asked for it: killed in the middle of its second page."""
+
+    def killed(job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        seen = 0
+        for line in told(TorchAdapter(), job):
+            if seen and line["type"] == "kv_round":
+                raise ProtocolError("a process of the matrix ended with -9: nothing")
+            yield line
+            seen += line["type"] == "kv_page"
+
+    monkeypatch.setattr("harness.campaigning.kv_child.DECODES", 1)
+    monkeypatch.setattr("harness.campaigning.kv.child", killed)
+
+    assert cli.main(["kv", *WORDS, "--out", str(tmp_path)]) == ExitCode.BROKEN
+    [path] = tmp_path.rglob("kv.jsonl")
+    said = capsys.readouterr().err
+    assert f"ended with -9: nothing; 1 of 4 pages are kept; `statecert kv --resume {path}` goes on" in said
+    assert [len(pages) for pages in kept_of(path).done.values()] == [1, 0]
 
 
 def test_a_page_without_its_continuation_is_measured_again(cut: tuple[Path, str], tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from harness.deriving.kv_entries import KNOWN, LATER, NAMES
+from harness.deriving.kv_entries import KNOWN, asked_of
 from harness.deriving.kv_figures import lcg2_bytes
 from harness.deriving.kv_plan import arms_of, order_of, plan_groups
 from harness.wire.records import record_to_mapping
@@ -97,7 +97,7 @@ def measured(times: Mapping[str, Mapping[str, int]] = TIMES, *, run: int = 3, da
         )
         lines.append({"type": "kv_oracle", "process": process, "spans": {"oracle": [start + 10, start + 5000]}})
     lines += [_walk(group.id, version) for version in (1, 2)]
-    for entry, names in (*NAMES.items(), *LATER.items()):
+    for entry, names in asked_of(3).items():
         for name in names:
             known = KNOWN.get(entry, {}).get(name, "as it is")
             expected = "" if name in KNOWN.get(entry, {}) else known
@@ -152,8 +152,9 @@ def altered(found: Flown, pick: Callable[[Line], bool], change: Callable[[dict[s
 
 def of_version(version: int) -> Flown:
     """The same matrix as a procedure of an older version has it."""
-    asks_no_path = [measured().without(lambda line: line.get("name") == "import without the oracle"), measured()]
-    found = altered(asks_no_path[version - 1], lambda one: one["type"] == "kv_page", _tells_no_path)
+    asked = {name for names in asked_of(version).values() for name in names}
+    older = measured().without(lambda line: line["type"] == "kv_probe" and line["name"] not in asked)
+    found = altered(older, lambda one: one["type"] == "kv_page", _tells_no_path)
     found.lines[0]["procedure"] = {name: one for name, one in PROCEDURE.items() if name not in ("version", "restore")}
     if version == 2:
         found.lines[0]["procedure"]["version"] = 2

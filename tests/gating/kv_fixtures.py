@@ -134,9 +134,27 @@ def kv_path_hidden(folder: Path) -> None:
     edited(folder, measured(), change)
 
 
+@fixture("CG310", "CG301", "CG311")
+def kv_percentile_of_too_few(folder: Path) -> None:
+    """The 90th percentile of ten restores, which shows nothing."""
+
+    def change(body: Body) -> None:
+        body["results"][1]["lossy_restore_p90_ns"] = 2300
+
+    edited(folder, measured(), change)
+
+
+@fixture("CG311", "CG301")
+def kv_percentile_told_wrong(folder: Path) -> None:
+    def change(body: Body) -> None:
+        body["results"][1]["lossy_decode_p90_ns"] -= 1
+
+    edited(folder, measured(), change)
+
+
 def _promotes(k: str, v: str) -> Callable[[Path], dict[str, Any]]:
     row = f"{{engine: fake, device: cpu-*, k: {k}, v: {v}, level: experimental}}"
-    return asks(f"levels: {{experimental: {{certificates: [kv]}}}}\npromotions: [{row}]\n")
+    return asks(f"levels: {{experimental: {{certificates: [kv_part]}}}}\npromotions: [{row}]\n")
 
 
 @fixture("CG702", about=_promotes("q4_0", "q4_0"))

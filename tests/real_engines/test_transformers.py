@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from harness import cli
 from harness.engines.host import EngineHost
-from harness.errors import RefusedError
+from harness.errors import ExitCode, RefusedError
 from harness.model.target import Target
 from harness.model.values import RefusalCode
 from tests.real_engines.support import MORE, cell_outcome, differing, extended, forwarded, opened, state
@@ -148,3 +149,10 @@ def test_the_library_is_named_by_a_digest_and_nothing_is_private(tmp_path: Path)
 
 def test_one_small_scenario_runs_and_passes(tmp_path: Path) -> None:
     assert cell_outcome(tmp_path, "transformers", "A03[scale=16,arch=attention]") == "pass"
+
+
+def test_the_matrix_of_element_types_is_refused_since_its_cache_has_no_pages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["kv", "--target", "transformers", "--out", str(tmp_path)]) == ExitCode.NOTHING
+    assert "transformers: its cache is an object of a library, not pages" in capsys.readouterr().err

@@ -105,6 +105,21 @@ class WritesBeforeValidating(PageMutant):
     pager = _WritesFirst
 
 
+class _LenientHead(Pager):
+    def validate(self, data: bytes, targets: Sequence[Tensor]) -> Placed:
+        cleared = bytearray(data)
+        cleared[19:20] = b"\0"
+        return super().validate(bytes(cleared), targets)
+
+
+class ReservedByteNotRead(PageMutant):
+    """The second of a record's two reserved bytes may hold anything."""
+
+    mutant_id = "K06.reserved-byte-not-read"
+    caught_by = Caught("H05", "flipped bits of a head")
+    pager = _LenientHead
+
+
 class _Half(Pager):
     def wrote(self, pieces: int) -> None:
         if pieces == self.cancel_after:

@@ -9,6 +9,7 @@ from harness.adapters.mutants.kv_archive_faults import (
     ChunkOf257,
     IndexRowsNarrowed,
     PageScalesDropped,
+    ReservedByteNotRead,
     TransposedVMissed,
     WritesBeforeValidating,
     WrongBins,
@@ -37,6 +38,7 @@ from harness.adapters.mutants.kv_shelf_faults import (
     NewerCodecTaken,
     PublishedInPlace,
     ReaderLosesItsEntry,
+    StoredFlipServed,
 )
 from harness.adapters.mutants.kv_type_faults import BlocksByRoundedScale, CodesTruncated, F32ReadAsUnset, NibblesSwapped
 
@@ -46,5 +48,5 @@ PAGE_MUTANTS: Sequence[type[PageMutant]] = (
     BlocksByRoundedScale, NibblesSwapped, CodesTruncated, LossyShownAsExact, LossyEntryServed,
     PublishedInPlace, ReaderLosesItsEntry, NewerCodecTaken, DeviceRoundsElsewhere, PackedMaximaNarrowed,
     LastSymbolRepeated, ImpossiblePairOpened, UncodedTypeKeptWhole, OracleInRestore, ExactFormNarrowed,
-    SmallerThanItsFormula, VerdictByProcess, PathFallsBack,
+    SmallerThanItsFormula, VerdictByProcess, PathFallsBack, ReservedByteNotRead, StoredFlipServed,
 )  # fmt: skip

@@ -76,6 +76,21 @@ class ReaderLosesItsEntry(PageMutant):
     shelf = _OpensAgain
 
 
+class _NoDigest(PageShelf):
+    def checked(self, file: IO[bytes], key: str, wanted: Class) -> Entry:
+        about, identity = self.head(file.readline(4096), key, wanted)
+        page, tail = file.read(about["page"]), file.read(about["tail"])
+        return Entry(identity=identity, page=page, tail=tail)
+
+
+class StoredFlipServed(PageMutant):
+    """Bytes of an entry are handed out without a look at its digest."""
+
+    mutant_id = "K05.stored-flip-served"
+    caught_by = Caught("H05", "flipped bits of an entry")
+    shelf = _NoDigest
+
+
 class _KnownNamesPages(TorchPages):
     def admit(self, identity: Mapping[str, object], wanted: str, length: int) -> None:
         whole = {"calibration": "0" * 64, **identity}

@@ -8,6 +8,7 @@ import struct
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from harness.campaigning.kv_probes.tools import (
     Paths,
@@ -20,6 +21,11 @@ from harness.campaigning.kv_probes.tools import (
 )
 from harness.deriving.kv_entries import HARMS
 from harness.engines.pages import PageEngine, PageSession
+
+HEADS: Final = 16 + 52 + 16
+"""Bytes of the heads of an archive, of its first record, and of that one's segment."""
+FLIPS: Final = 48
+"""Bits of a stored entry that are flipped, one at a time."""
 
 
 def harms(pages: PageEngine, paths: Paths) -> Iterator[Probe]:
@@ -40,6 +46,7 @@ def harms(pages: PageEngine, paths: Paths) -> Iterator[Probe]:
     target.cancel_in(2)
     word = word_of(lambda: target.bring_archive(data, tail, paths.restore, transposed=False))
     target.cancel_in(-1)
+    yield "flipped bits of a head", _flipped_heads(source, target, tail, paths), ""
     yield from _shelves(pages, source, data, source.page(transposed=False))
     yield "cancelled", "reset" if state_of(target) == empty and word != "taken" else f"{word}, written", ""
 
@@ -67,6 +74,45 @@ def _shelves(pages: PageEngine, source: PageSession, data: bytes, exact: bytes) 
         missed = word_of(lambda: after.find("page", "lossy"), done="missed")
         left = [one.name for one in folder.iterdir()]
         yield "killed in publish", f"{ended}, {missed}, {left}", "-9, missed, []"
+        yield "flipped bits of an entry", _flipped_entries(pages, Path(name) / "flipped", data, len(exact)), ""
+
+
+def _flipped_heads(source: PageSession, target: PageSession, tail: bytes, paths: Paths) -> str:
+    """Archives of both versions with each bit flipped of their head, of the first record's head and of its segment's.
+
+    None of these bits is without meaning; one that is taken was not looked at.
+    """
+    tried = refused = 0
+    for version in (1, 2):
+        data = source.archive(version, paths.code, transposed=False)
+        for bit in range(8 * HEADS):
+            harmed = flipped(data, bit)
+            word = word_of(lambda harmed=harmed: target.bring_archive(harmed, tail, paths.restore, transposed=False))  # type: ignore[misc]
+            tried, refused = tried + 1, refused + word.startswith("codec.")
+    return f"{refused} of {tried} refused"
+
+
+def _flipped_entries(pages: PageEngine, folder: Path, data: bytes, length: int) -> str:
+    """A stored page with one bit flipped in its file, here and there from its first byte to its last."""
+    served = 0
+    for number in range(FLIPS):
+        own = folder / str(number)
+        shelf = pages.shelf(own, 1 << 30)
+        shelf.publish("page", identity_of(2, length), data, b"tail")
+        file = max((one for one in own.rglob("*") if one.is_file()), key=lambda one: one.stat().st_size)
+        whole = file.read_bytes()
+        at = number * (len(whole) - 1) // (FLIPS - 1)
+        file.write_bytes(flipped(whole, 8 * at + number % 8))
+        word = word_of(lambda shelf=shelf: require_none(shelf.find("page", "lossy")), done="missed")  # type: ignore[misc]
+        served += word.startswith("crash:")
+    return f"{served} of {FLIPS} served"
+
+
+def flipped(data: bytes, bit: int) -> bytes:
+    """The same with one bit the other way round; bit 0 is the lowest one of byte 0."""
+    made = bytearray(data)
+    made[bit // 8] ^= 1 << bit % 8
+    return bytes(made)
 
 
 def harm(data: bytes, name: str) -> bytes:

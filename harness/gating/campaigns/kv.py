@@ -34,6 +34,10 @@ def outdated(body: Body) -> Problems:
         yield Problem("/body/procedure", f"names no version; what is current has one from {_LEAST_VERSION} on")
 
 
+_PERCENTS: Final = {90: 29, 95: 59}
+"""Percentiles, and the fewest samples of which one lies above them with 95 %: 0.9^29 and 0.95^59 are below 0.05."""
+
+
 def in_body(body: Body) -> Problems:
     """Hold the cells against the product, each against its limits, and the decision against all of them."""
     asked, cells = body["procedure"], body["results"]
@@ -51,7 +55,7 @@ def in_body(body: Body) -> Problems:
     if len(named) + sum(one["cells"] for one in body["excluded"]) != whole:
         yield Problem("/body/excluded", f"and the cells do not make up the whole product of {whole}")
     for index, cell in enumerate(cells):
-        for text in (*_elsewhere(cell, asked), *_faults(cell, asked["limits"])):
+        for text in (*_elsewhere(cell, asked), *_of_too_few(cell), *_faults(cell, asked["limits"])):
             yield Problem(f"/body/results/{index}", text)
     overall, reasons = _decided(body)
     if body["decision"] != {"overall": overall, "reasons": reasons}:
@@ -62,6 +66,13 @@ def _elsewhere(cell: Record, asked: Record) -> Iterable[str]:
     """A path that took the place of the declared one, where the cell keeps it to itself."""
     if cell.get("restored", "") != asked.get("restore", "") and "path_differs" not in cell["reasons"]:
         yield f"was restored by {cell.get('restored', 'an unnamed path')}, and does not say that it differs"
+
+
+def _of_too_few(cell: Record) -> Iterable[str]:
+    """Percentiles that so many samples cannot show."""
+    for name, percent in _told(cell):
+        if cell.get(f"{name}_samples", 0) < _PERCENTS[percent]:
+            yield f"tells the {percent}th percentile of {name} of too few samples"
 
 
 def _faults(cell: Record, limits: Record) -> Iterable[str]:
@@ -92,6 +103,12 @@ def _faults(cell: Record, limits: Record) -> Iterable[str]:
     outcome = "stop" if reasons & {*_STOPS} else "inconclusive" if reasons else "pass"
     if cell["outcome"] != outcome:
         yield f"is {cell['outcome']}; its reasons give {outcome}"
+
+
+def _told(cell: Record) -> Iterable[tuple[str, int]]:
+    """The percentiles that a cell tells."""
+    names = product(("exact", "lossy"), ("restore", "decode"), _PERCENTS)
+    return [(f"{arm}_{what}", percent) for arm, what, percent in names if f"{arm}_{what}_p{percent}_ns" in cell]
 
 
 def _decided(body: Body) -> tuple[str, list[str]]:
@@ -145,6 +162,9 @@ def in_records(body: Body, records: Sequence[Record]) -> Problems:
         for arm, label in (("exact", "exact"), (lossy, "lossy")):
             counted[f"{label}_restore_ns"] = median_low([_restore(one[arm]["spans"]) for one in arms])
             counted[f"{label}_total_ns"] = median_low([_total(one[arm]["spans"]) for one in arms])
+        samples = _samples(cell, arms)
+        counted |= {f"{name}_samples": len(values) for name, values in samples.items()}
+        counted |= {f"{n}_p{percent}_ns": _percentile(samples[n], percent) for n, percent in _told(cell)}
         yield from hold_counts(f"/body/results/{index}", cell, counted)
         if (page["back"] != page["state"]) and "exact_differs" not in cell["reasons"]:
             yield Problem(f"/body/results/{index}", "says nothing of an exact form that came back otherwise")
@@ -153,6 +173,20 @@ def in_records(body: Body, records: Sequence[Record]) -> Problems:
         unlike = {one["name"] for one in own if one["expected"] and one["observed"] != one["expected"]}
         if not unlike <= set(row["failed"]):
             yield Problem(f"/body/entries/{index}/failed", f"leaves out {', '.join(sorted(unlike))}")
+
+
+def _samples(cell: Record, arms: Sequence[Record]) -> Mapping[str, Sequence[int]]:
+    """What percentiles are of, where a cell says how many there are."""
+    found: dict[str, Sequence[int]] = {}
+    for arm, label in (("exact", "exact"), (f"lossy_{cell['codec']}", "lossy")):
+        found[f"{label}_restore"] = [_restore(one[arm]["spans"]) for one in arms]
+        found[f"{label}_decode"] = [ns for one in arms for ns in one[arm]["decode_ns"]]
+    return {name: values for name, values in found.items() if f"{name}_samples" in cell}
+
+
+def _percentile(values: Sequence[int], percent: int) -> int:
+    """The nearest rank: the least value that ``percent`` of a hundred do not lie above."""
+    return next(one for one in sorted(values) if 100 * sum(other <= one for other in values) >= percent * len(values))
 
 
 def _restore(spans: Record) -> int:

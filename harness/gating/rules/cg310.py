@@ -44,6 +44,7 @@ RULE = Rule(
         "kv_limits_loosened",
         "kv_version_dropped",
         "kv_path_hidden",
+        "kv_percentile_of_too_few",
         "fuzz_raised",
         "fuzz_control_not_found",
     ),

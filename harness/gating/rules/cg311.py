@@ -39,6 +39,7 @@ RULE = Rule(
         "matrix_named_elsewhere",
         "matrix_clean_engine_fails",
         "kv_slower_than_told",
+        "kv_percentile_told_wrong",
         "kv_probe_did_not_hold",
         "fuzz_cases_added",
     ),
