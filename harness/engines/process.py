@@ -36,6 +36,8 @@ _GRACE_SECONDS: Final = 10.0
 _REFUSALS: Final = frozenset(RefusalCode)
 _SPINS: Final = "1000"
 """Turns of a waiting loop: what GNU's OpenMP takes by itself where it sees more threads than cores."""
+_SPINS_ALONE: Final = "5000"
+"""The same where one child works: enough for the gaps within a forward, and over before a look has begun in earnest."""
 
 _FREED: Final = {"MALLOC_TRIM_THRESHOLD_": str(256 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 """What glibc's allocator keeps of freed memory, and from which size on it maps memory anew, in bytes."""
@@ -281,8 +283,9 @@ def module_command(module: str, *arguments: str) -> list[str]:
 def process_environment(beside: int = 1) -> dict[str, str]:
     """Return this environment, with this process's import path: parent and child import the same files.
 
-    Where children work side by side, a thread of OpenMP that waits lets go of its core soon, unless the caller has
-    said how they wait: a region ends with its last thread, and that one needs the core on which another one spins.
+    A thread of OpenMP that waits lets go of its core soon, unless the caller has said how they wait. Where children
+    work side by side, or other programs do, a region ends with its last thread, and that one needs the core on which
+    another one spins. Where nothing does, a look shares its work with a second thread, which needs that core too.
 
     Every forward frees its temporaries. Unless the caller has said otherwise, glibc keeps them for the next one:
     handing them back means that each page is made, zeroed and taken away again at every step.
@@ -292,8 +295,8 @@ def process_environment(beside: int = 1) -> dict[str, str]:
     """
     path = [entry or str(Path.cwd()) for entry in sys.path]
     made = {**_FREED, **os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), "PYTHONUNBUFFERED": "1"}
-    if beside > 1 and "OMP_WAIT_POLICY" not in made:
-        made.setdefault("GOMP_SPINCOUNT", _SPINS)
+    if "OMP_WAIT_POLICY" not in made:
+        made.setdefault("GOMP_SPINCOUNT", _SPINS if beside > 1 else _SPINS_ALONE)
     return made
 
 

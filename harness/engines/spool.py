@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import mmap
 import shutil
-import sys
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -25,9 +25,8 @@ from harness.errors import ProtocolError, StorageError
 
 _SMALL: Final = 64 * 1024
 """Below this a part is hashed and kept whole: comparing would cost as much."""
-_OWN_PAGES: Final = {} if sys.platform == "win32" else {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
 _WORTH_A_THREAD: Final = 1 << 20
-"""Bytes to hash from which on a second thread takes over a part of them: half a millisecond of work."""
+"""Bytes of row streams in one look from which on a second thread takes over a part of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,31 +139,42 @@ class Spool:
             self._pool.shutdown()
 
     def _looked(self, parts: Sequence[Part], threads: int, *, keep: bool) -> Sequence[Found]:
-        """Compare all parts in this thread, at the speed of memory; share out among threads what is left to hash.
+        """Compare and hash all parts, the largest first, each by whichever thread is free.
 
-        A thread that only compares costs more than it takes over: handing it the work, and waiting until a core that
-        an engine's own threads still spin on is free.
+        This thread takes its turns too. A helper that gets no core, while an engine's own threads still spin on it,
+        takes nothing over and is not waited for.
         """
         copied = self._copied if keep else self._copied_if_plenty
-        sought = [self._rows.seek(part.name, part.view) for part in parts]
-        shares = _shares([one.left for one in sought], threads)
-        if len(shares) <= 1:
-            return [self._rows.finish(one, copied) for one in sought]
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="hash")
+        found: dict[int, Found] = {}
+        left = deque(sorted(range(len(parts)), key=lambda at: -parts[at].view.nbytes))
 
-        def finish(share: Sequence[int]) -> list[Found]:
-            return [self._rows.finish(sought[at], copied) for at in share]
+        def work() -> None:
+            while left:
+                try:
+                    at = left.popleft()
+                except IndexError:  # another thread took the last one
+                    return
+                found[at] = self._rows.finish(self._rows.seek(parts[at].name, parts[at].view), copied)
 
-        others = [self._pool.submit(finish, share) for share in shares[1:]]
+        helpers = self._helpers(parts, threads)
+        others = [self._pool.submit(work) for _ in range(helpers)] if self._pool is not None else []
         try:
-            own = finish(shares[0])
+            work()
         finally:
-            wait(others)  # no thread reads a part any more when this look ends, badly too
-        found = dict(zip(shares[0], own, strict=True))
-        for share, other in zip(shares[1:], others, strict=True):
-            found.update(zip(share, other.result(), strict=True))
+            left.clear()  # after an error here no part is begun any more
+            begun = [other for other in others if not other.cancel()]
+            wait(begun)  # no thread reads a part any more when this look ends, badly too
+        for other in begun:
+            other.result()
         return [found[at] for at in range(len(parts))]
+
+    def _helpers(self, parts: Sequence[Part], threads: int) -> int:
+        """Return how many threads help with a look; none where there is too little work for two."""
+        size = sum(part.view.nbytes for part in parts)
+        count = min(threads, len(parts)) - 1 if size >= _WORTH_A_THREAD else 0
+        if count > 0 and self._pool is None:
+            self._pool = ThreadPoolExecutor(max_workers=threads - 1, thread_name_prefix="hash")
+        return max(0, count)
 
     def _keep_rows(self, part: Part, found: Found) -> bool:
         if found.kept < part.view.nbytes and found.piece is None:
@@ -205,31 +215,18 @@ class Spool:
 
 
 def _copy(view: memoryview) -> memoryview:
-    """Return a copy; of a large view one in pages of its own, made without the interpreter's lock.
+    """Return a copy; of a large view one that is made without the interpreter's lock.
 
-    Fresh memory is zeroed page by page while it is first written, which takes longer than the copy: the other threads
-    of a look must not wait for it.
+    Its memory is the allocator's, which hands out again what forwards and earlier copies have freed: memory that is
+    mapped anew for each copy is zeroed page by page while it is first written, and that takes longer than copying.
     """
+    import numpy as np
+
     if view.nbytes < _SMALL:
         return memoryview(bytes(view))
-    copy = memoryview(mmap.mmap(-1, view.nbytes, **_OWN_PAGES))
+    copy = np.empty(view.nbytes, np.uint8).data
     copy_bytes(address_of(copy), address_of(view), view.nbytes)
     return copy.toreadonly()
-
-
-def _shares(sizes: Sequence[int], threads: int) -> list[list[int]]:
-    """Divide work by size, the largest first, each to whoever has least; places in ``sizes``, none of the shares empty.
-
-    Every thread gets its whole share at once: handing out one part after another costs a change of threads each time.
-    There is one share where it is too little work for two.
-    """
-    loads = [0] * (max(1, min(threads, len(sizes))) if sum(sizes) >= _WORTH_A_THREAD else 1)
-    shares: list[list[int]] = [[] for _ in loads]
-    for at in sorted(range(len(sizes)), key=lambda place: -sizes[place]):
-        least = loads.index(min(loads))
-        loads[least] += sizes[at]
-        shares[least].append(at)
-    return [share for share in shares if share]
 
 
 def remove(folder: Path) -> None:

@@ -32,12 +32,9 @@ def found(pid: int | None) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
-def test_a_child_alone_waits_as_its_library_does() -> None:
-    assert SPINS not in process_environment()
-
-
-def test_children_side_by_side_wait_for_a_short_time_only() -> None:
-    assert process_environment(2)[SPINS] == "1000"
+@pytest.mark.parametrize(("beside", "spins"), [(1, "5000"), (2, "1000")])
+def test_threads_wait_for_a_short_time_and_beside_other_children_for_a_shorter_one(beside: int, spins: str) -> None:
+    assert process_environment(beside)[SPINS] == spins
 
 
 def test_a_child_keeps_memory_that_it_has_freed() -> None:
@@ -63,8 +60,8 @@ def test_what_the_caller_says_is_kept(name: str, value: str, monkeypatch: pytest
 
 
 @LINUX
-@pytest.mark.parametrize(("jobs", "spins"), [(1, None), (2, "1000")])
-def test_the_children_of_a_run_with_jobs_have_it(jobs: int, spins: str | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("jobs", "spins"), [(1, "5000"), (2, "1000")])
+def test_the_children_of_a_run_with_jobs_have_it(jobs: int, spins: str, tmp_path: Path) -> None:
     with bench(Target(name="toy", adapter="toy", device="cpu"), tmp_path, jobs=jobs) as up:
         environments = [found(up.host.pid)]
         with up.host.rival(tmp_path / "beside") as rival:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -12,6 +15,7 @@ from harness.engines.spool import Part, Spool, SpoolBudget
 from harness.errors import ProtocolError, StorageError
 
 LARGE = 100_000
+T = TypeVar("T")
 ROW = 100
 
 
@@ -126,6 +130,22 @@ def test_threads_that_share_the_hashing_give_the_digests_of_the_bytes(spool: Spo
     if keep:
         assert [spool.read(digest) for digest in after] == list(parts.values())
     spool.close()
+
+
+class _Idle(ThreadPoolExecutor):
+    """Takes work and never gets to it."""
+
+    def submit(self, fn: Callable[..., T], /, *arguments: object, **named: object) -> Future[T]:
+        return Future()
+
+
+def test_a_look_does_not_wait_for_a_thread_that_gets_no_core(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.engines.spool.ThreadPoolExecutor", _Idle)
+    data = {name: _bytes(seed, 1 << 20) for seed, name in enumerate(("k", "v"))}
+
+    digests, kept = spool.hashed([Part(n, memoryview(d), rows=True) for n, d in data.items()], keep=True, threads=2)
+
+    assert (list(digests), kept) == ([hashlib.sha256(one).hexdigest() for one in data.values()], True)
 
 
 def test_rows_that_need_not_be_kept_are_remembered_while_half_of_the_memory_stays_free(tmp_path: Path) -> None:
