@@ -16,7 +16,7 @@ from harness.deriving.campaign_body import mapping_of, trust_of
 from harness.deriving.ids import campaign_key
 from harness.deriving.kv_entries import derive_entries
 from harness.deriving.kv_judging import STOPS, cell_of, reasons_of
-from harness.deriving.kv_plan import KV, PART, excluded_of, is_part
+from harness.deriving.kv_plan import KV, SLICE, excluded_of, is_slice
 from harness.deriving.kv_reading import Reading
 from harness.model.campaign import CampaignRecords
 from harness.model.values import Verdict
@@ -50,7 +50,7 @@ def derive_kv(found: CampaignRecords, where: str) -> dict[str, object]:
         "lossy_and_exact_are_different_classes",
         *(["measured_in_sittings"] if reading.sittings() else []),
         *(["median_only"] if reading.version < 3 else ["percentiles_where_samples_suffice"]),
-        *(["part_of_the_matrix"] if is_part(reading.procedure) else []),
+        *(["slice_of_the_matrix"] if is_slice(reading.procedure) else []),
         "pages_in_the_page_cache_dropped",
         "seeded_weights",
     ]
@@ -89,11 +89,11 @@ def decide(
 
 
 def _key(found: CampaignRecords, reading: Reading) -> dict[str, object]:
-    """The claim key of a part of the matrix, in the place of that of the whole."""
-    if not is_part(reading.procedure):
+    """The claim key of a slice of the matrix, in the place of that of the whole."""
+    if not is_slice(reading.procedure):
         return {}
     target = mapping_of(found.header, "target")
-    return {"claim_key": campaign_key(PART, *(str(target[name]) for name in ("engine", "model", "hw_class")))}
+    return {"claim_key": campaign_key(SLICE, *(str(target[name]) for name in ("engine", "model", "hw_class")))}
 
 
 def _cells(reading: Reading) -> list[dict[str, object]]:

@@ -15,8 +15,8 @@ from harness.deriving.kv_figures import integers, texts
 from harness.model.campaign import Record
 
 KV: Final = "kv"
-PART: Final = "kv_part"
-"""What a part of the matrix is called in claim keys: it stands beside the whole one, and takes no place of it."""
+SLICE: Final = "kv_slice"
+"""What a slice of the matrix is called in claim keys: it stands beside the whole one, and takes no place of it."""
 CODED: Final = ("f32", "f16", "q8_0", "q4_0")
 """Element types that the archive has a record for."""
 MODELS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -103,7 +103,7 @@ def restore_path_of(procedure: Record) -> str:
     return str(procedure.get("restore", ""))
 
 
-def is_part(procedure: Record) -> bool:
+def is_slice(procedure: Record) -> bool:
     """Return whether a procedure leaves types, models or codecs of the matrix out; prefixes may be scaled.
 
     Procedures before version 3 were not asked.

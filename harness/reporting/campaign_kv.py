@@ -55,7 +55,7 @@ def kv(certificate: Certificate) -> Told:
     body = certificate.body
     problems = _problems(body)
     return Told(
-        title="Part of the matrix of K/V element types" if _is_part(body) else "Matrix of K/V element types",
+        title="Slice of the matrix of K/V element types" if _is_slice(body) else "Matrix of K/V element types",
         sentence=f"{_sentence(body)}.",
         claims=[],
         no_claims=[
@@ -125,8 +125,8 @@ def _restored(body: Mapping[str, object]) -> str:
     return ", ".join(found) or "not told; procedures before version 3 did not ask"
 
 
-def _is_part(body: Mapping[str, object]) -> bool:
-    return text(body, "claim_key").startswith("kv_part/")
+def _is_slice(body: Mapping[str, object]) -> bool:
+    return text(body, "claim_key").startswith("kv_slice/")
 
 
 def _has_samples(body: Mapping[str, object]) -> bool:

@@ -15,7 +15,7 @@ _PLAIN: Final[Mapping[str, str]] = {
     "no_repository": "The engine was imported from an installed package: there is no commit to compare with.",
     "measured_in_sittings": "It was broken off and taken up again: pages of one process may be of two.",
     "lossy_and_exact_are_different_classes": "Lossy and exact are classes of their own; nothing lossy is called exact.",
-    "part_of_the_matrix": "A part of the matrix: it stands beside the whole one and takes no place of it.",
+    "slice_of_the_matrix": "A slice of the matrix: it stands beside the whole one and takes no place of it.",
     "percentiles_where_samples_suffice": "Percentiles are told where one sample lies above them with 95 %.",
     "median_only": "Times are told by their median and its interval; there are too few samples for a percentile.",
     "pages_in_the_page_cache_dropped": "The system was asked to forget a file before it was read; it may not have.",

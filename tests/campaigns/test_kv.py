@@ -26,7 +26,7 @@ from harness.commands.kv import table
 from harness.deriving.ids import certificate_id
 from harness.deriving.kv_entries import NAMES, TYPES, derive_entries
 from harness.deriving.kv_figures import composed, fewest_of, interval, lcg2_bytes, lower_bound_ppm, overlap, percentile
-from harness.deriving.kv_plan import Group, is_part, plan_groups
+from harness.deriving.kv_plan import Group, is_slice, plan_groups
 from harness.engines import registry
 from harness.errors import ExitCode, InvalidDocumentError, UsageError
 from harness.gating.gate import gate
@@ -95,14 +95,14 @@ def test_an_older_procedure_tells_no_percentile_but_the_median() -> None:
     assert not [name for name in body["results"][0] if name.endswith("_samples")]
 
 
-def test_a_part_of_the_matrix_stands_beside_the_whole_one() -> None:
+def test_a_slice_of_the_matrix_stands_beside_the_whole_one() -> None:
     whole = procedure_of(Asked())
 
-    assert not is_part(whole)
-    assert not is_part(procedure_of(Asked(scale=1, rounds=30)))
-    for part in (Asked(pairs=("f16",)), Asked(models=("wide",)), Asked(versions=(2,))):
-        assert is_part(procedure_of(part))
-    assert measured().body()["claim_key"].startswith("kv_part/")
+    assert not is_slice(whole)
+    assert not is_slice(procedure_of(Asked(scale=1, rounds=30)))
+    for slice_ in (Asked(pairs=("f16",)), Asked(models=("wide",)), Asked(versions=(2,))):
+        assert is_slice(procedure_of(slice_))
+    assert measured().body()["claim_key"].startswith("kv_slice/")
     assert of_version(2).body()["claim_key"].startswith("kv/")  # before it was asked
 
 
@@ -404,7 +404,7 @@ def test_the_bins_that_ran_stand_beside_each_coded_form(bins: list[int], shown: 
 )
 def test_its_certificate_with_one_word_changed_ends_in_2(old: bytes, new: bytes, tmp_path: Path) -> None:
     issue(measured().data(), tmp_path)
-    [path] = list(tmp_path.glob("kv_part/*/*/*.json"))
+    [path] = list(tmp_path.glob("kv_slice/*/*/*.json"))
     path.write_bytes(path.read_bytes().replace(old, new, 1))
 
     assert gate([tmp_path]).exit_code is ExitCode.INVALID

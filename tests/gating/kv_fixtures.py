@@ -154,7 +154,7 @@ def kv_percentile_told_wrong(folder: Path) -> None:
 
 def _promotes(k: str, v: str) -> Callable[[Path], dict[str, Any]]:
     row = f"{{engine: fake, device: cpu-*, k: {k}, v: {v}, level: experimental}}"
-    return asks(f"levels: {{experimental: {{certificates: [kv_part]}}}}\npromotions: [{row}]\n")
+    return asks(f"levels: {{experimental: {{certificates: [kv_slice]}}}}\npromotions: [{row}]\n")
 
 
 @fixture("CG702", about=_promotes("q4_0", "q4_0"))
