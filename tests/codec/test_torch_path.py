@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness.codec import archive, paths
+from harness.codec import archive, blocks, paths
 from harness.codec.errors import CodecError, GeometryError, ValueRefusedError
 from harness.codec.segments import read_segment
 from harness.torch_engine.coded import lockstep, packing, restoring
@@ -109,6 +109,26 @@ def test_an_archive_lands_in_resident_buffers_as_the_oracle_decodes_it(version: 
     wanted = archive.decode_page(data, path=paths.coder("oracle"))
     pieces = targets(torch.zeros(len(wanted), dtype=torch.uint8))
     assert restoring.import_page(data, pieces) == len(wanted)
+    assert bytes_of(pieces) == bytes(wanted)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_no_decoded_value_visits_the_host_on_its_way_into_the_rows(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of blocks too are quantised where they lie, by the rules of the reference."""
+
+    def asked(*_: object) -> None:
+        raise AssertionError("a decoded tile left the device")
+
+    data = (GOLDEN / f"page-v{version}.ckg1").read_bytes()
+    wanted = archive.decode_page(data, path=paths.coder("oracle"))
+    pieces = targets(torch.zeros(len(wanted), dtype=torch.uint8))
+    with monkeypatch.context() as patch:
+        for of, name in ((torch.Tensor, "cpu"), (torch.Tensor, "numpy"), (blocks, "quantise"), (blocks, "dequantise")):
+            patch.setattr(of, name, asked)
+        restoring.import_page(data, pieces)
+
     assert bytes_of(pieces) == bytes(wanted)
 
 

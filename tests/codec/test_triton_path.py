@@ -69,6 +69,12 @@ except PathError as refused:
     assert "version 1" in str(refused)
 else:
     raise AssertionError("a version without a kernel was decoded by something else")
+from tests.codec.test_torch_path import GOLDEN, bytes_of, targets
+data = (GOLDEN / "page-v2.ckg1").read_bytes()
+wanted = bytes(decode_page(data, path=coder("oracle")))
+pieces = targets(torch.zeros(len(wanted), dtype=torch.uint8))
+restoring.import_page(data, pieces, path="triton")
+assert bytes_of(pieces) == wanted, "every element type, a transposed V, exact bytes"
 """
 
 COMPILED = """

@@ -21,6 +21,7 @@ from harness.codec.errors import GeometryError, PathError
 from harness.codec.paths import Coder, coder, half_values, quantised_blocks
 from harness.codec.segments import Segment
 from harness.torch_engine.coded import lockstep, packing
+from harness.torch_engine.kv.elements import ELEMENT_TYPES
 
 Tensor = torch.Tensor
 TORCH = "torch"
@@ -176,7 +177,7 @@ def _fill_on_device(record: Record, segment: Segment, target: Tensor, path: str,
     device = target.device
     maxima = torch.from_numpy(np.array(segment.maxima)).to(device)
     blocked = record.kind.element in blocks.BLOCK_BYTES
-    values = torch.empty((segment.rows, segment.channels), device=device) if blocked else target
+    values = torch.empty((segment.rows, segment.channels), device=device) if blocked else target  # one tile of them
     if segment.version == 2:
         packed = torch.from_numpy(np.array(segment.payload)).to(device)
         _restore_of(path)(packed, maxima, segment.bins, values)
@@ -185,7 +186,8 @@ def _fill_on_device(record: Record, segment: Segment, target: Tensor, path: str,
     else:
         packing.dequantise_into(next(symbols), maxima, segment.bins, values)
     if blocked:
-        target.copy_(torch.from_numpy(blocks.quantise(record.kind.element, values.cpu().numpy())))
+        (packed_rows,) = ELEMENT_TYPES[record.kind.element].encode(values)
+        target.copy_(packed_rows)
 
 
 def _restore_of(path: str) -> Callable[[Tensor, Tensor, int, Tensor], None]:
