@@ -6,7 +6,7 @@ import getpass
 import socket
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -168,31 +168,39 @@ class Bench:
 
 
 @contextmanager
-def bench(target: Target, folder: Path, *, jobs: int = 1) -> Iterator[Bench]:
+def bench(target: Target, folder: Path, *, jobs: int = 1, forked: bool = False) -> Iterator[Bench]:
     """Start a target's child, probe engine, machine and source once, and end the child afterwards.
 
     Args:
         target: What to start.
         folder: Run folder.
         jobs: How many benches of the run work at a time, this one among them; the record says so.
+        forked: Fork all children but the first of one process that has imported the engine, where that can be done;
+            the record says so, and no certificate rests on it.
 
     Raises:
         UsageError: Adapter or device is unknown.
         EngineError: The engine does not start.
     """
+    from harness.engines.forking import Template, can_fork
     from harness.engines.host import EngineHost, HostOptions
     from harness.running.probe import probe_environment
     from harness.running.source import source_of
 
     folder.mkdir(parents=True, exist_ok=True)
     threads = max(1, HostOptions().hash_threads // jobs)
-    with EngineHost(target, folder, HostOptions(hash_threads=threads, beside=jobs)) as host:
+    options = HostOptions(hash_threads=threads, beside=jobs)
+    with ExitStack() as last, EngineHost(target, folder, options) as host:  # a template outlives its children
         facts = host.start()
+        forked = forked and can_fork(host.device)
+        if forked:
+            made = Template(target.adapter, target.group, folder / "template.log", beside=jobs)
+            host.spawn_by(last.enter_context(made).spawn)
         yield Bench(
             target=target,
             host=host,
             facts=facts,
-            environment=probe_environment(jobs),
+            environment=probe_environment(jobs, forked=forked),
             source=source_of(host.declared_path_sets),
             folder=folder,
             scratch=folder,

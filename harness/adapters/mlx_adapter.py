@@ -208,6 +208,8 @@ class MlxAdapter(TorchAdapter):
     def aim(self, options: Options) -> None:
         """Load the target's model, and ask whether the library ever trims its cache.
 
+        A preset with a model for each kind of state can do what one of them can; the others refuse to record, by name.
+
         Raises:
             RefusedError: As :meth:`open`.
         """
@@ -217,10 +219,11 @@ class MlxAdapter(TorchAdapter):
             wanted: Options = {name: value for name, value in options.items() if name in known}
             with refusals():
                 chosen = MlxOptions(**{"device": device, **wanted})  # type: ignore[arg-type] # validated by the engine
-                self._trims = cast("MlxModel", MlxEngine(chosen).model.foreign).trims
+                loaded = cast("MlxModel", MlxEngine(chosen).model.foreign)
+                self._trims = loaded.trims or (chosen.preset == "tiny" and not chosen.path and not chosen.arch)
 
     def capabilities(self) -> frozenset[Capability]:
-        """What the torch engine's store gives, the library's files, and its trim where the model's cache has one."""
+        """What the torch engine's store gives, the library's files, and its trim where a model's cache has one."""
         return ABILITIES if self._trims else ABILITIES - {Capability.ROLLBACK}
 
     def devices(self) -> Sequence[tuple[str, str]]:
@@ -239,6 +242,10 @@ class MlxAdapter(TorchAdapter):
         core = Path(mx.__file__)
         files = [core, *sorted((core.parent / "lib").glob("libmlx.*"))]
         return {f"library.{path.name.partition('.')[0]}": _digest(path) for path in files if path.is_file()}
+
+    def imports(self) -> Sequence[str]:
+        """The library, and the files of the tiny models."""
+        return ("mlx.core", *sorted({f"mlx_lm.models.{one.module}" for one in mlx_models.TINY.values()}))
 
     def targets(self) -> Sequence[tuple[str, Options, str]]:
         """What a lab may name."""

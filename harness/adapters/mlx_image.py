@@ -1,5 +1,8 @@
 """Session images as mlx-lm writes them: a prompt-cache file, with what else a session needs in its metadata.
 
+A session without tokens is a file without arrays: the library cannot read caches back that hold none, so none are
+written, and a new cache is made in their place.
+
 The library writes and reads the cache. It checks neither whose cache it is nor whether a byte has changed; what stands
 in the metadata is checked here. Loads are lazy: an array is read from the file when it is first used. So everything is
 computed at once, unless the engine option ``load`` says ``lazy``, which is what a caller gets who forgets it.
@@ -25,7 +28,7 @@ import torch
 from harness.adapters.staged import StagedBuffers
 from harness.torch_engine.errors import CapacityError, IdentityError, MetadataError, SnapshotError, UnsupportedError
 from harness.torch_engine.handles import check_identity
-from harness.torch_engine.image_wire import ImageFormatError, ImageUnsupportedError, ShortBufferError
+from harness.torch_engine.image_wire import ImageFormatError, ShortBufferError
 from harness.torch_engine.metadata import Metadata, decode_metadata
 from harness.torch_engine.session_image import Imager
 
@@ -68,6 +71,8 @@ class PromptCacheImager(Imager):
         session.idle("adopt")
         buffers = _buffers(session)
         cache, told = self._loaded(bytes(memoryview(data)))
+        empty = not cache
+        cache = cache or list(buffers.model.new_cache())
         meta = _checked(session, buffers, cache, told)
         session.abandon()
         session.continuing.drop()
@@ -80,7 +85,7 @@ class PromptCacheImager(Imager):
         session._prompt = history if len(history) > end else history[:0]  # noqa: SLF001 - as `adopt` does
         session.position, session.decoded = meta.position, meta.decoded
         session.logits_valid, session.owed = meta.logits_valid, meta.owed
-        return _valid_bytes(buffers, meta)
+        return _host_bytes(buffers, meta) + (0 if empty else _cache_bytes(buffers, meta))
 
     def place(
         self, buffers: StagedBuffers, cache: list[Any], told: Mapping[str, str], history: npt.NDArray[np.int32]
@@ -103,12 +108,11 @@ class PromptCacheImager(Imager):
         self.place = place  # type: ignore[method-assign,assignment]
 
     def _written(self, session: TorchSession) -> bytes:
+        import mlx.core as mx
         from mlx_lm.models.cache import save_prompt_cache
 
         session.idle("export")
         buffers = _buffers(session)
-        if not session.position:
-            raise ImageUnsupportedError("export: a prompt cache without tokens cannot be read back")
         history = (*session.history(), *session.prompt[session.position + session.owed :].tolist())
         told = {
             "identity": json.dumps(dict(session.identity), sort_keys=True),
@@ -119,7 +123,10 @@ class PromptCacheImager(Imager):
         }
         with tempfile.TemporaryDirectory(prefix="statecert-mlx-") as folder:
             path = Path(folder) / "out.safetensors"
-            save_prompt_cache(str(path), list(buffers.held.cache), told)
+            if session.position:
+                save_prompt_cache(str(path), list(buffers.held.cache), told)
+            else:
+                mx.save_safetensors(str(path), {}, told)
             return path.read_bytes()
 
     def _loaded(self, data: bytes) -> tuple[list[Any], Mapping[str, str]]:
@@ -131,6 +138,9 @@ class PromptCacheImager(Imager):
             raise ShortBufferError(f"image: expected at least {_LEAST} bytes, found {len(data)}")
         self._slot.write_bytes(data)
         try:
+            arrays, told = mx.load(str(self._slot), return_metadata=True)
+            if not arrays:
+                return [], cast("Mapping[str, str]", told)
             cache, told = load_prompt_cache(str(self._slot), return_metadata=True)
             held = [array for _, array in tree_flatten([one.state for one in cache]) if isinstance(array, mx.array)]
             if not self._lazy:
@@ -147,13 +157,17 @@ def _buffers(session: TorchSession) -> StagedBuffers:
     return buffers
 
 
-def _valid_bytes(buffers: StagedBuffers, meta: Metadata) -> int:
-    """Bytes of the state that came back; the library's room beyond its rows is none of it."""
-    own = sum(
+def _cache_bytes(buffers: StagedBuffers, meta: Metadata) -> int:
+    """Bytes of the cache that came back; the library's room beyond its rows is none of it."""
+    return sum(
         math.prod(spec.shape) * spec.dtype.itemsize * (meta.layers[spec.entry][1] if spec.rows else 1)
         for spec in buffers.model.parts
     )
-    return own + buffers.logits.nbytes + buffers.rng.nbytes + 4 * (meta.position + meta.owed)
+
+
+def _host_bytes(buffers: StagedBuffers, meta: Metadata) -> int:
+    """Bytes of logits, generator and history."""
+    return buffers.logits.nbytes + buffers.rng.nbytes + 4 * (meta.position + meta.owed)
 
 
 def _tokens(words: str) -> npt.NDArray[np.int32]:

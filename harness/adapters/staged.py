@@ -61,17 +61,7 @@ class PartSpec:
     rows: bool = False
     """Whether it grows in rows."""
     entry: int = -1
-    """For ``rows``: the entry of the lengths whose second word counts its rows; with ``grows``, whose third does."""
-    grows: int = -1
-    """Of a fixed part that a library lengthens while it records: the axis, counted from the front; -1: none."""
-
-    def extent(self, lengths: Lengths) -> tuple[int, ...]:
-        """Shape of the fixed part in a cache of these lengths: its own, in whole multiples along the growing axis."""
-        if self.grows < 0:
-            return self.shape
-        usual, needed = self.shape[self.grows], lengths[self.entry][2]
-        times = max(1, -(-needed // usual))
-        return (*self.shape[: self.grows], usual * times, *self.shape[self.grows + 1 :])
+    """For ``rows``: the entry of the lengths whose second word counts its rows."""
 
 
 class ForeignModel(Protocol):
@@ -218,7 +208,6 @@ class StagedBuffers(SessionBuffers):
     def layout(self, scope: Scope, lengths: Lengths | None = None, history_rows: int | None = None) -> StateLayout:
         """The stage as parts: a copy of the cache as it is now, or with ``lengths`` a place to copy a snapshot to."""
         given, lengths = lengths, self.lengths() if lengths is None else lengths
-        self._fit(lengths)
         if given is None:
             self.model.stage(self.held.cache, self._stage)
         fixed = [self._fixed(spec) for spec in self.model.parts if not spec.rows]
@@ -275,13 +264,6 @@ class StagedBuffers(SessionBuffers):
     def reinstall(self) -> None:
         """Make the cache anew of the stage, after somebody changed a byte there."""
         self.set_lengths(self.lengths())
-
-    def _fit(self, lengths: Lengths) -> None:
-        """Give every growing part the room that it has in a cache of these lengths."""
-        for spec in self.model.parts:
-            shape = spec.extent(lengths)
-            if spec.grows >= 0 and self._stage[spec.name].shape != shape:
-                self._stage[spec.name] = torch.zeros(shape, dtype=spec.dtype, device=self.device)
 
     def _room(self, spec: PartSpec) -> Tensor:
         shape = (self.capacity, *spec.shape) if spec.rows else spec.shape

@@ -23,7 +23,7 @@ from harness.adapters.staged import ABILITIES, ForeignModel, PartSpec, StagedEng
 from harness.adapters.torch_adapter import TorchAdapter
 from harness.adapters.torch_hardware import library_digests, torch_devices
 from harness.adapters.transformers_cache import BUILDS, CacheShape
-from harness.adapters.transformers_models import Found
+from harness.adapters.transformers_models import LIBRARY, Found
 from harness.adapters.vocabulary import TOKENIZER, vocabulary_digest
 from harness.engines.interface import Options
 from harness.model.values import Capability
@@ -33,7 +33,6 @@ from harness.torch_engine.errors import OptionError, UnsupportedError
 from harness.torch_engine.kv.types import dtype_of
 from harness.torch_engine.options import EngineOptions
 
-LIBRARY: Final = "transformers"
 EXTRA: Final = "the package transformers is not installed: pip install 'statecert[transformers]'"
 CACHES: Final = ("dynamic", "static", "fp8")
 ALL_FAMILIES: Final = "conv,kv,recurrent,window"
@@ -211,6 +210,13 @@ class TransformersAdapter(TorchAdapter):
     def libraries(self, kind: str) -> Mapping[str, str]:
         """Torch's; those of the library are facts of the model."""
         return library_digests(kind)
+
+    def imports(self) -> Sequence[str]:
+        """The library, and the files of the tiny models."""
+        return (
+            LIBRARY,
+            *sorted({transformers_models.module_of(one.type) for one in transformers_models.TINY.values()}),
+        )
 
     def targets(self) -> Sequence[tuple[str, Options, str]]:
         """What a lab may name."""

@@ -3,9 +3,12 @@
 Kinds of entries in the lengths (first word of four):
 
 - attention (32 dynamic, 33 sliding, 34 static, 35 static sliding, 36 fp8): tokens, rows stored, flags
-  (1 initialised, 2 the past is recorded);
+  (1 initialised);
 - linear state (37), one for each state of a layer: kernel size, width stored, flags (1 convolution, 2 recurrent state
-  initialised, 4 a state is there, 8 the past is recorded).
+  initialised, 4 a state is there).
+
+What a cache keeps beyond that while it records its past is none of the state: the next token does not depend on it, a
+restore does not bring it back, and a crop lets go of it. So it is not seen, and neither is whether a cache records.
 """
 
 from __future__ import annotations
@@ -22,14 +25,12 @@ from harness.torch_engine.errors import SessionStateError, UnsupportedError
 from harness.torch_engine.state import HOST_LAYER
 
 DYNAMIC, SLIDING, STATIC, STATIC_SLIDING, FP8, LINEAR = range(32, 38)
-ROOM: Final = 40
-"""Tokens that a recording keeps beyond what a cache needs before its part grows."""
 BUILDS: Final = ("attributes", "tensors", "update")
 """Ways to make a cache of stored tensors: with every attribute; tensors alone; through ``update``."""
 SCALES: Final = "kv_scales"
 """The part with the scales (layers, 2) of a quantised cache."""
-_INITIALISED, _RECORDED = 1, 2
-_CONV, _RECURRENT, _PREVIOUS, _LINEAR_RECORDED = 1, 2, 4, 8
+_INITIALISED: Final = 1
+_CONV, _RECURRENT, _PREVIOUS = 1, 2, 4
 
 
 class CacheShape:
@@ -71,8 +72,10 @@ class CacheShape:
                 return f"expected {position} tokens, found {tokens}"
             if kind in (DYNAMIC, STATIC, FP8) and stored != tokens:
                 return f"expected {tokens} rows, found {stored}"
-            if kind in (SLIDING, LINEAR) and stored > position + ROOM:
-                return f"expected at most {position + ROOM} rows, found {stored}"
+            if kind == SLIDING and stored > position:
+                return f"expected at most {position} rows, found {stored}"
+            if kind == LINEAR and stored > tokens:
+                return f"expected at most {tokens} columns, found {stored}"
         return ""
 
     def stage(self, cache: Any, stage: Mapping[str, Tensor]) -> None:
@@ -138,7 +141,6 @@ class CacheShape:
             layer.lazy_initialization(keys, values)
             if kind == SLIDING:
                 layer.cumulative_length = tokens
-                layer.record_past = bool(flags & _RECORDED)
         layer.keys, layer.values = keys, values
 
     def _install_static(self, layer: Any, kind: int, keys: Tensor, values: Tensor, tokens: int) -> None:
@@ -185,7 +187,6 @@ class CacheShape:
                 layer.is_recurrent_states_initialized[state] = True
         if whole:
             layer.has_previous_state[state] = bool(flags & _PREVIOUS)
-            layer.record_past = bool(flags & _LINEAR_RECORDED)
 
 
 def record(cache: Any) -> None:
@@ -204,7 +205,7 @@ def record(cache: Any) -> None:
 
 
 def crop(cache: Any, count: int) -> None:
-    """Take tokens back as the library does; recording ends with it.
+    """Take tokens back as the library does; a cache that records goes on recording.
 
     Raises:
         SessionStateError: The library says no.
@@ -213,9 +214,6 @@ def crop(cache: Any, count: int) -> None:
         cache.crop(-count)
     except (RuntimeError, ValueError, IndexError) as error:
         raise SessionStateError(f"crop: {error}") from error
-    for layer in cache.layers:
-        if hasattr(layer, "record_past"):
-            layer.record_past = False
 
 
 def _kinds(layer: Any) -> list[tuple[int, int]]:
@@ -246,13 +244,13 @@ def _kinds(layer: Any) -> list[tuple[int, int]]:
 
 
 def _attention_lengths(layer: Any, kind: int) -> LayerLengths:
-    flags = _INITIALISED * bool(layer.is_initialized) | _RECORDED * bool(getattr(layer, "record_past", False))
     if not layer.is_initialized:
-        return kind, 0, 0, flags
+        return kind, 0, 0, 0
     tokens = layer.cumulative_length_int if kind == STATIC_SLIDING else int(layer.get_seq_length())
     if kind in (SLIDING, STATIC_SLIDING):
-        return kind, tokens, min(int(layer.keys.shape[-2]), tokens), flags
-    return kind, tokens, tokens, flags
+        room = layer.sliding_window - 1 if kind == SLIDING else layer.max_cache_len
+        return kind, tokens, min(int(layer.keys.shape[-2]), tokens, room), _INITIALISED
+    return kind, tokens, tokens, _INITIALISED
 
 
 def _linear_lengths(layer: Any, state: int) -> LayerLengths:
@@ -261,16 +259,17 @@ def _linear_lengths(layer: Any, state: int) -> LayerLengths:
         _CONV * bool(layer.is_conv_states_initialized[state])
         | _RECURRENT * bool(layer.is_recurrent_states_initialized[state])
         | _PREVIOUS * bool(layer.has_previous_state[state])
-        | _LINEAR_RECORDED * bool(layer.record_past)
     )
-    return LINEAR, layer.conv_kernel_size[state] or 0, 0 if conv is None else int(conv.shape[-1]), flags
+    kernel = layer.conv_kernel_size[state] or 0
+    return LINEAR, kernel, 0 if conv is None else min(int(conv.shape[-1]), kernel), flags
 
 
 def _tensors(index: int, layer: Any, kind: int, state: int) -> Iterator[tuple[str, Tensor | None, int]]:
     """Name, tensor and valid length of everything that an entry holds; None: nothing yet."""
     if kind == LINEAR:
         conv, recurrent = layer.conv_states[state], layer.recurrent_states[state]
-        yield _linear_name(index, state, "conv"), conv, 0 if conv is None else int(conv.shape[-1])
+        last = _linear_lengths(layer, state)[2]
+        yield _linear_name(index, state, "conv"), None if conv is None else conv[..., conv.shape[-1] - last :], last
         yield _linear_name(index, state, "recurrent"), recurrent, 0
         return
     _, _, stored, flags = _attention_lengths(layer, kind)
@@ -281,7 +280,10 @@ def _tensors(index: int, layer: Any, kind: int, state: int) -> Iterator[tuple[st
             yield f"layer{index}.{side}", None if quantised is None else quantised.view(torch.uint8), stored
         else:
             window = "window_" if kind in (SLIDING, STATIC_SLIDING) else ""
-            yield f"layer{index}.{window}{side}", getattr(layer, held) if there else None, stored
+            rows = getattr(layer, held) if there else None
+            if rows is not None and kind == SLIDING:
+                rows = rows[..., rows.shape[-2] - stored :, :]
+            yield f"layer{index}.{window}{side}", rows, stored
 
 
 def _linear_name(index: int, state: int, what: str) -> str:
@@ -293,18 +295,11 @@ def _spec(name: str, tensor: Tensor | None, index: int, kind: int, entry: int, l
     if tensor is None:
         return PartSpec(name=name, family=family, layer=index, dtype=torch.float32, shape=(0,))
     if kind == LINEAR:
-        shape = tuple(tensor.shape[1:])
-        if family != "conv":
-            return PartSpec(name=name, family=family, layer=index, dtype=tensor.dtype, shape=shape)
-        shape, last = (*shape[:-1], shape[-1] + ROOM), len(shape) - 1
-        return PartSpec(name=name, family=family, layer=index, dtype=tensor.dtype, shape=shape, entry=entry, grows=last)
+        return PartSpec(name=name, family=family, layer=index, dtype=tensor.dtype, shape=tuple(tensor.shape[1:]))
     _, heads, _, size = tensor.shape
     if kind in (SLIDING, STATIC_SLIDING):
-        span, grows = (layer.sliding_window - 1 + ROOM, 0) if kind == SLIDING else (layer.max_cache_len, -1)
-        shape = (span, heads, size)
-        return PartSpec(
-            name=name, family=family, layer=index, dtype=tensor.dtype, shape=shape, entry=entry, grows=grows
-        )
+        span = layer.sliding_window - 1 if kind == SLIDING else layer.max_cache_len
+        return PartSpec(name=name, family=family, layer=index, dtype=tensor.dtype, shape=(span, heads, size))
     return PartSpec(
         name=name, family=family, layer=index, dtype=tensor.dtype, shape=(heads, size), rows=True, entry=entry
     )
@@ -324,7 +319,7 @@ def _put(place: Tensor, tensor: Tensor | None, valid: int, kind: int) -> None:
         return
     if kind == LINEAR and place.shape[-1] != tensor.shape[-1]:
         if valid > place.shape[-1]:
-            raise SessionStateError(f"recorded past: expected at most {place.shape[-1]} columns, found {valid}")
+            raise SessionStateError(f"convolution: expected at most {place.shape[-1]} columns, found {valid}")
         place.zero_()
         place[..., :valid].copy_(tensor[0])
         return

@@ -18,6 +18,7 @@ import torch
 
 from harness.torch_engine.errors import OptionError, UnsupportedError
 
+LIBRARY: Final = "transformers"
 VOCAB: Final = 512
 _WINDOW: Final = 64
 _COMMON: Final = {
@@ -108,6 +109,12 @@ class Found:
     seeded: bool
     tokenizer: Path | None = None
     """Where its tokenizer lies; None: it has none."""
+
+
+def module_of(kind: str) -> str:
+    """Return the module of the library that holds models of a type."""
+    stem = kind.removesuffix("_text")
+    return f"{LIBRARY}.models.{stem}.modeling_{stem}"
 
 
 def preset_of(preset: str, arch: str) -> str:

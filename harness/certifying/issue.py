@@ -42,6 +42,7 @@ from harness.errors import InvalidDocumentError, StorageError
 from harness.model.campaign import CampaignRecords
 from harness.model.certificate import Certificate, Event, Status
 from harness.model.evidence import CellEvent, Evidence
+from harness.model.target import FORKED
 from harness.model.values import CertificateState, TreeState
 from harness.wire import canonical, files, privacy
 from harness.wire.certificate_doc import format_certificate, require_body
@@ -193,6 +194,7 @@ def _why_draft(evidence: _Observed) -> str:
         (header.target.get("group") == _MUTANTS, "mutant"),
         (not _ran(evidence), "nothing_ran"),
         (header.source.get("tree") == TreeState.DIRTY, "dirty_tree"),
+        (value_at(header.environment, "facts", "children") == FORKED, "forked"),
         (plan_of(header).partial, "partial"),
     )
     return next((word for holds, word in conditions if holds), "")

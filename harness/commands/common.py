@@ -98,7 +98,7 @@ def _require_known(adapter: str, lab: Mapping[str, Target]) -> None:
 
 
 @contextmanager
-def opened(target: Target, folder: Path, *, jobs: int = 1) -> Iterator[Bench]:
+def opened(target: Target, folder: Path, *, jobs: int = 1, forked: bool = False) -> Iterator[Bench]:
     """Start a target in a new run folder. What does not come to a run leaves no folder behind.
 
     That is what the engine refuses of the caller's words (a mistake in them), and an interruption while it starts.
@@ -112,7 +112,7 @@ def opened(target: Target, folder: Path, *, jobs: int = 1) -> Iterator[Bench]:
 
     with ExitStack() as stack:
         try:
-            up = stack.enter_context(bench(target, folder, jobs=jobs))
+            up = stack.enter_context(bench(target, folder, jobs=jobs, forked=forked))
         except RefusedError as refusal:
             shutil.rmtree(folder, ignore_errors=True)
             raise UsageError(f"{target.adapter} refuses these options: {refusal.message or refusal.code}") from refusal

@@ -5,6 +5,8 @@ the certificates go to ``certificates/`` instead; that needs a clean tree and ev
 
 With ``--jobs`` several scenarios run at a time, each in a child of its own; those that are judged by times run first,
 alone. What is written does not depend on it; times do, and the record says how many jobs there were.
+
+With ``--fork`` no child imports the engine again: for a survey of an engine whose import takes longer than its cells.
 """
 
 from __future__ import annotations
@@ -67,6 +69,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="scenarios side by side, those judged by times before them, alone; other times are not those of a "
         "quiet machine (default: %(default)s)",
     )
+    parser.add_argument(
+        "--fork",
+        action="store_true",
+        help="fork children of one process that has imported the engine (Linux, processors only): quicker where "
+        "scenarios restart; what is written are drafts",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
     add_json(parser)
 
@@ -78,6 +86,8 @@ def run(args: argparse.Namespace) -> ExitCode:
     require_folder(args.out, "--out")
     if args.certify:
         require_folder(args.certify, "--certify")
+    if args.fork and (args.certify or args.gate):
+        raise UsageError("--fork: certificates rest on children that were started; leave --certify and --gate away")
     if args.jobs < 1:
         raise UsageError(f"--jobs: found {args.jobs}; expected 1 or more")
     plans = chosen_plans(args)
@@ -86,7 +96,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     certificates = args.certify or folder / "certificates"
     if not args.quiet:
         sys.stderr.write(f"starting {target.adapter} on {target.device} ...\n")
-    with opened(target, folder, jobs=min(args.jobs, len(plans))) as up:
+    with opened(target, folder, jobs=min(args.jobs, len(plans)), forked=args.fork) as up:
         if not args.quiet:
             sys.stderr.write(f"{up.facts.engine} {up.facts.model} on {up.facts.hw_class}\n")
         if up.host.absent:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -275,6 +275,10 @@ class EngineHost:
         self._rivals.append(other)
         other._interrupted = self._interrupted
         return other
+
+    def spawn_by(self, spawn: Spawn) -> None:
+        """Start every further child in another way, those of rivals that are yet to be made too."""
+        self.options = replace(self.options, spawn=spawn)
 
     def interrupt(self) -> None:
         """Break off from another thread, for good: who asks this host or a rival of it for something is interrupted."""

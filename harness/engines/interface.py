@@ -362,6 +362,15 @@ class Aimed(Protocol):
 
 
 @runtime_checkable
+class Importing(Protocol):
+    """An adapter that says what its engines import, so that a process of which children are forked can do it once."""
+
+    def imports(self) -> Sequence[str]:
+        """Modules whose import neither computes nor starts a thread; one that is not there is passed over."""
+        ...
+
+
+@runtime_checkable
 class Suggesting(Protocol):
     """An adapter that says which targets a lab file may name."""
 

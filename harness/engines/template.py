@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import os
 import select
 import signal
@@ -26,6 +27,7 @@ import warnings
 from typing import Final, NoReturn
 
 from harness.engines import child, registry
+from harness.engines.interface import Importing
 
 STATUS: Final = struct.Struct("<i")
 """What the last descriptor of a request gets: the exit status, below zero for a signal."""
@@ -72,7 +74,10 @@ def main(control: int, adapter: str, group: str) -> NoReturn:
     """Import, then fork whenever it is asked for, until the other end is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.filterwarnings("ignore", category=DeprecationWarning)  # of forks beside the idle threads of a library
-    registry.load(adapter, group)
+    engine = registry.load(adapter, group)
+    for module in engine.imports() if isinstance(engine, Importing) else ():
+        with contextlib.suppress(ImportError):  # whoever opens the engine says what is missing
+            importlib.import_module(module)
     gc.collect()
     gc.freeze()
     line, children, poll = socket.socket(fileno=control), _Children(), select.poll()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.model.noun import dataclass, field, replace
 from harness.model.values import Capability, Observability, Sha256, TreeState
@@ -56,6 +57,10 @@ class TargetFacts:
     path_sets: Sequence[PathSet]
 
 
+FORKED: Final = "forked"
+"""Fact ``children`` of an environment: those after the first were forked of one process. No certificate rests on it."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Environment:
     """The machine, as far as it may be told: nothing here names a host, a user or a path."""
@@ -63,7 +68,8 @@ class Environment:
     machine: Sha256
     """Salted hash of the machine's id: tells two machines apart, names neither."""
     facts: Mapping[str, str | int]
-    """os, kernel release, libc, python, packages, cpu name, cores, memory bytes, load before the run, jobs."""
+    """os, kernel release, libc, python, packages, cpu name, cores, memory bytes, load before the run, jobs,
+    ``children``, where they are not started."""
 
     def alone(self) -> Environment:
         """Return what it is for a part of the run in which one job works and the others have not begun."""

@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from harness.model.target import Environment
+from harness.model.target import FORKED, Environment
 from harness.model.values import Sha256
 
 UNKNOWN: Final = "unknown"
@@ -27,12 +27,13 @@ _PACKAGES: Final = ("statecert", "torch", "numpy", "orjson", "jsonschema", "json
 _MAC_UUID: Final = re.compile(r'"IOPlatformUUID" = "([0-9A-F-]{36})"')
 
 
-def probe_environment(jobs: int = 1) -> Environment:
+def probe_environment(jobs: int = 1, *, forked: bool = False) -> Environment:
     """Return the facts of this machine, as they are now.
 
     Args:
         jobs: How many children of this run work at a time. Above 1 they take time from one another, so that times of
             the run are not those of a quiet machine.
+        forked: Whether children after the first one are forked of a process that has imported the engine.
     """
     facts: dict[str, str | int] = {
         "os": sys.platform,
@@ -46,6 +47,7 @@ def probe_environment(jobs: int = 1) -> Environment:
         "cores_usable": _usable_cores(),
         "memory_bytes": _memory_bytes(),
         "jobs": jobs,
+        **({"children": FORKED} if forked else {}),
         **_load(),
         **{f"package.{name}": found for name in _PACKAGES if (found := _version(name))},
     }

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,12 @@ import pytest
 from harness.engines import registry
 from harness.engines.forking import Forked, Template, can_fork
 from harness.engines.host import EngineHost, HostOptions
-from harness.engines.process import ChildProcess, Limits, Spawn
+from harness.engines.process import ChildProcess, Limits, Process, Spawn
 from harness.errors import EngineCrashedError, EngineHungError, OutOfMemoryError, UsageError
 from harness.model.evidence import PartTable
 from harness.model.target import Target
+from harness.model.values import TreeState
+from harness.pipeline import bench, file_evidence, run_one
 from tests.fakes.toy_support import COLD, EXACT, FLIPPED, QUICK, SEEN, WARM, run_toy, toy_host, toy_plan, toy_procedure
 
 pytestmark = pytest.mark.skipif(not can_fork("cpu"), reason="children are forked on Linux only")
@@ -172,3 +175,41 @@ def _until(holds: object, seconds: float = 20) -> None:
     end = time.monotonic() + seconds
     while not holds() and time.monotonic() < end:
         time.sleep(0.01)
+
+
+def test_a_run_that_forks_says_so_and_its_evidence_is_a_draft(tmp_path: Path) -> None:
+    plan = toy_plan(toy_procedure([COLD, WARM, FLIPPED], [EXACT, SEEN]))
+    target = Target(name="toy", adapter="toy", device="cpu", options={"preset": "toy"})
+
+    with bench(target, tmp_path, forked=True) as up:
+        up.host.discard()
+        up.source = replace(up.source, tree=TreeState.CLEAN)
+        evidence, _ = run_one(up, plan)
+        finished = file_evidence(up, plan, evidence, tmp_path / "certificates")
+        log = (tmp_path / "template.log").read_text()
+
+    assert finished.draft == "forked"
+    assert log == ""
+
+
+@pytest.mark.parametrize("adapter", ["transformers", "mlx", "llamacpp"])
+def test_what_a_template_imports_starts_no_thread(tmp_path: Path, adapter: str) -> None:
+    threads = {}
+    for name in ("torch", adapter):
+        with Template(name, registry.ENGINES, tmp_path / f"{name}.log") as made:
+            forked = _forked(made, tmp_path / f"{name}-child.log")
+            threads[name] = len(list(Path(f"/proc/{made.pid}/task").iterdir()))
+            forked.kill()
+            forked.wait()
+
+    assert threads[adapter] <= threads["torch"]
+
+
+def _forked(template: Template, log: Path) -> Process:
+    """A child of a template, which has imported everything when it answers; nobody talks to it."""
+    reader, writer = os.pipe()
+    try:
+        return template.spawn(log, reader, writer)
+    finally:
+        os.close(reader)
+        os.close(writer)

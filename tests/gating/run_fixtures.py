@@ -5,6 +5,7 @@ Registered beside those of :mod:`tests.gating.fixtures`, by the same rules.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,14 @@ def dirty_tree(folder: Path) -> None:
 @fixture("CG604")
 def mutant(folder: Path) -> None:
     file_run(folder, a_run().with_target(group="harness.mutants"))
+
+
+@fixture("CG604")
+def forked(folder: Path) -> None:
+    environment = dict(a_run().header.environment)
+    facts = environment["facts"]
+    assert isinstance(facts, Mapping)
+    file_run(folder, a_run().with_header(environment={**environment, "facts": {**facts, "children": "forked"}}))
 
 
 @fixture("CG604")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,39 @@ def test_an_image_goes_into_another_engine(adapter, preset: str, image: str) -> 
     assert differing(state(session), state(other)) == []
 
 
+@pytest.mark.parametrize("preset", MODELS)
+def test_an_empty_session_has_an_image_that_empties_a_used_one(adapter, preset: str) -> None:  # type: ignore[no-untyped-def]
+    engine = opened(adapter, preset=preset)
+    empty, used, other = (engine.open_session({}) for _ in range(3))
+    image, fresh = empty.export_image(1 << 30), state(empty)
+    forwarded(used)
+    used.decode(3, {})
+
+    found = used.import_image(image)
+
+    assert found.cached == 0
+    assert differing(fresh, state(used)) == []
+    assert bytes(used.export_image(1 << 30)) == bytes(image)
+    for one in (used, other):
+        forwarded(one)
+    assert differing(state(used), state(other)) == []
+
+
+def test_a_file_without_arrays_that_claims_tokens_is_refused(adapter) -> None:  # type: ignore[no-untyped-def]
+    engine = opened(adapter, preset="llama")
+    session = engine.open_session({})
+    forwarded(session)
+    image, before = bytes(session.export_image(1 << 30)), state(session)
+    size = int.from_bytes(image[:8], "little")
+    told = json.dumps({"__metadata__": json.loads(image[8 : 8 + size])["__metadata__"]}).encode()
+
+    with pytest.raises(RefusedError) as refused:
+        session.import_image(len(told).to_bytes(8, "little") + told)
+
+    assert refused.value.code == RefusalCode.FORMAT
+    assert differing(before, state(session)) == []
+
+
 def test_a_lazy_load_is_replaced_by_the_next_one(adapter) -> None:  # type: ignore[no-untyped-def]
     """What R04 finds with the option ``load`` at ``lazy``."""
     changed = {}
@@ -140,11 +174,12 @@ def test_one_small_scenario_runs_and_passes(tmp_path: Path) -> None:
     assert cell_outcome(tmp_path, "mlx", "A03[scale=16,arch=attention]") == "pass"
 
 
-@pytest.mark.parametrize("arch", ["attention", "hybrid", "recurrent", "sliding"])
+@pytest.mark.parametrize("arch", ["", "attention", "hybrid", "recurrent", "sliding"])
 def test_every_obligation_is_met(arch: str, tmp_path: Path) -> None:
-    target = Target(name="mlx", adapter="mlx", device="cpu", options={"preset": "tiny", "arch": arch})
+    options = {"preset": "tiny", **({"arch": arch} if arch else {})}
+    target = Target(name="mlx", adapter="mlx", device="cpu", options=options)
     with EngineHost(target, tmp_path, HostOptions(limits=Limits(call_s=120))) as opened:
         found = conform(opened, OBLIGATIONS)
 
     assert [one.reason for one in found if one.outcome is not Outcome.PASS] == ["not declared: archive"]
-    assert (Capability.ROLLBACK in opened.capabilities) is (arch in ("attention", "sliding"))
+    assert (Capability.ROLLBACK in opened.capabilities) is (arch in ("", "attention", "sliding"))

@@ -264,29 +264,57 @@ def _rollback_works(kit: Kit) -> None:
 
 
 def _takes_back(kit: Kit, prompt: Sequence[int]) -> bool:
-    """Take three tokens back; False: refused as ``unsupported``, and nothing has changed."""
+    """Take three tokens back; False: refused as ``unsupported``, and nothing has changed.
+
+    A target whose own model says that it never goes back is asked for one with attention alone: of a preset with a
+    model for each kind of state, one that can is enough.
+    """
     with kit.session() as session:
-        for end in session.begin(prompt, cache=False).value.schedule:
-            session.prefill(end)
-        before = session.look(spool=False)
+        before = _recorded(session, prompt)
+        if before is not None:
+            return _goes_back(session, before)
+    with kit.engine(arch="attention") as engine:
+        session = engine.open_session({})
+        before = _recorded(session, prompt)
+        require(before is not None, "record() is refused as unsupported, of a model with attention alone too")
+        return before is not None and _goes_back(session, before)
+
+
+def _recorded(session: RemoteSession, prompt: Sequence[int]) -> Look | None:
+    """Run a prompt through and let it be recorded; return what it is then. None: refused as ``unsupported``."""
+    for end in session.begin(prompt, cache=False).value.schedule:
+        session.prefill(end)
+    before = session.look(spool=False)
+    try:
         session.record()
-        refused("taking back more than there is", RefusalCode.STATE, lambda: session.rollback(len(prompt) + 1))
+    except RefusedError as error:
+        if error.code != RefusalCode.UNSUPPORTED:
+            raise
+        return None
+    finally:
         _same(before, session.look(spool=False), "record()")
-        session.decode(3, {})
-        away = session.look(spool=False)
-        try:
-            session.rollback(3)
-        except RefusedError as error:
-            if error.code != RefusalCode.UNSUPPORTED:
-                raise
-            _same(away, session.look(spool=False), "a rollback(3) that was refused")
-            return False
-        after = session.look(spool=False)
-        require(after.position == before.position, f"rollback(3) leaves position {after.position}")
-        left = {row.name for row in before.rows if row.family in COME_AND_GO or row.family == Family.META}
-        changed = [name for name in _changed(before, after) if name not in left]
-        require(not changed, f"after rollback(3) part {changed[:1]} is not as it was before the three tokens")
-        return True
+    return before
+
+
+def _goes_back(session: RemoteSession, before: Look) -> bool:
+    """Take three tokens back from what a session is; False: refused as ``unsupported``, and nothing has changed."""
+    refused("taking back more than there is", RefusalCode.STATE, lambda: session.rollback(before.position + 1))
+    _same(before, session.look(spool=False), "a rollback of more than there is")
+    session.decode(3, {})
+    away = session.look(spool=False)
+    try:
+        session.rollback(3)
+    except RefusedError as error:
+        if error.code != RefusalCode.UNSUPPORTED:
+            raise
+        _same(away, session.look(spool=False), "a rollback(3) that was refused")
+        return False
+    after = session.look(spool=False)
+    require(after.position == before.position, f"rollback(3) leaves position {after.position}")
+    left = {row.name for row in before.rows if row.family in COME_AND_GO or row.family == Family.META}
+    changed = [name for name in _changed(before, after) if name not in left]
+    require(not changed, f"after rollback(3) part {changed[:1]} is not as it was before the three tokens")
+    return True
 
 
 _ABILITIES: Final[Mapping[Capability, Callable[[Kit], None]]] = {

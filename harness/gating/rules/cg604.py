@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from harness.deriving.fields import value_at
 from harness.gating.rule import Problem, Problems, Rule, Subject
 from harness.model.evidence import CellEvent, Evidence
+from harness.model.target import FORKED
 
 if TYPE_CHECKING:
     from harness.model.campaign import CampaignRecords
@@ -45,6 +46,8 @@ def _run(evidence: Evidence) -> Problems:
         yield Problem("/body/run/evidence", "its run was broken off")
     if header.target.get("group") != _ENGINES or header.source.get("tree") == "dirty":
         yield Problem("/body/run/evidence", _UNFIT)
+    if value_at(header.environment, "facts", "children") == FORKED:
+        yield Problem("/body/run/evidence", "its children were forked; that is a draft")
     if not any(isinstance(one, CellEvent) and one.event == "begin" for one in evidence.observations):
         yield Problem("/body/run/evidence", "no cell ran; that is a draft")
 
@@ -56,6 +59,7 @@ RULE = Rule(
     hint="commit, then run again with every cell of the scenario; drafts stay in runs/",
     failing=(
         "dirty_tree",
+        "forked",
         "mutant",
         "partial_run",
         "interrupted",
