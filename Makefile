@@ -28,11 +28,12 @@ extras: venv ## the libraries of the real engines, into .venv (EXTRAS=transforme
 extras-if-any: venv
 	@$(PYTHON) tools/make_venv.py --extras $(EXTRAS) || echo "statecert: going on without the libraries of real engines; their tests are skipped"
 
-# a stop or an error on a real engine is a finding, not a failure of this target: it is in the table and in runs/engines/
+# a stop or an error on a real engine is a finding, not a failure of this target: it is in the table and in runs/engines/;
+# children are forked, since their imports would take longer than their cells: what is written are drafts (ADR 0006)
 engines: extras ## the suites on every real engine, with what they find (ENGINES=names of lab or entry points)
 	@for e in $(ENGINES); do \
 	  for s in $(SUITE) more engines; do \
-	    echo "== $$e $$s"; $(SHARED) $(BIN)/statecert run --suite $$s --jobs $(JOBS) --target $$e --quiet --out runs/engines || [ $$? -eq 1 -o $$? -eq 3 -o $$? -eq 5 ] || exit $$?; \
+	    echo "== $$e $$s"; $(SHARED) $(BIN)/statecert run --suite $$s --jobs $(JOBS) --fork --target $$e --quiet --out runs/engines || [ $$? -eq 1 -o $$? -eq 3 -o $$? -eq 5 ] || exit $$?; \
 	  done; \
 	done
 
