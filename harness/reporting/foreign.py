@@ -26,6 +26,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "control_moved": "The native arm itself moved between repeats.",
     "bound_below_minimum": "The ratio meets the minimum, its lower bound does not.",
     "reasons_missing": "It failed, and no reason is given.",
+    "run_told_twice": "Two runs have the same times to the nanosecond: one run was told twice.",
     "does_not_recompute": "A number does not follow from the others.",
     "passed_against_its_thresholds": "It passed against thresholds of its own.",
     "one_name_two_digests": "One name of a model stands for two files.",

@@ -14,6 +14,7 @@ from harness.deriving.foreign.bounds import lower_bound_ppm, shows_at_least, sho
 from harness.errors import InvalidDocumentError
 from harness.wire.published import MAX_DEPTH, read_published
 from tests.foreign import published
+from tests.foreign.published import STEPS
 from tests.foreign.support import REST, TOLD, body_of, codes, row
 
 PAIRS = ("f32/f32", "q8_0/f32", "f32/f16", "f16/f32", "q8_0/q8_0", "q4_0/q4_0", "q8_0/f16", "q4_0/f16")
@@ -120,6 +121,67 @@ def test_a_number_that_does_not_follow_from_the_others_is_an_error(name: str, va
     found = body_of(record)
     assert found["decision"]["overall"] == "error"
     assert "does_not_recompute" in codes(found) or name == "native_storage_bytes"
+
+
+def changed_case(**changes: Any) -> Any:
+    """A summary of eight pairs, the first of which says something else."""
+    record = published.typed()
+    record["cases"][0] |= changes
+    return record
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "wanted"),
+    [
+        ({"matching_tokens": STEPS + 3, "token_agreement": (STEPS + 3) / STEPS}, "matching_tokens", f"at most {STEPS}"),
+        ({"first_token_mismatch_step": STEPS + 1}, "first_token_mismatch_step", f"at most {STEPS}"),
+        ({"first_token_mismatch_step": 3}, "first_token_mismatch_step", "none, since all tokens match"),
+        (
+            {"matching_tokens": 5, "token_agreement": 5 / STEPS, "first_token_mismatch_step": 9},
+            "matching_tokens",
+            "at least 8",
+        ),
+        ({"cachegen_storage_bytes": 0, "compression_ratio": 0.0}, "cachegen_storage_bytes", "above 0"),
+        ({"cachegen_ttft_ms": 0}, "first_token_ns", "above 0"),
+        ({"token_agreement": 100}, "token_agreement", "0 to 1"),
+        ({"p99_decode_regression": -3.0}, "p99_decode_regression", "at least -1"),
+    ],
+)
+def test_a_number_that_cannot_be_makes_its_row_an_error(changes: Any, name: str, wanted: str) -> None:
+    body = body_of(changed_case(**changes))
+
+    assert row(body, "f32/f32")["judged"] == "error"
+    broken = [one for one in row(body, "f32/f32")["recomputed"] if not one["holds"]]
+    assert (name, wanted) in [(one["name"], one["computed"]) for one in broken]
+    assert "does_not_recompute" in codes(body)
+    assert row(body, "q8_0/f32")["judged"] != "error"
+
+
+@pytest.mark.parametrize("minimum", [95, -1])
+def test_a_threshold_that_is_no_share_is_found(minimum: int) -> None:
+    record = published.typed()
+    record["thresholds"]["minimum_token_agreement"] = minimum
+
+    assert {one["judged"] for one in body_of(record)["results"]} == {"error"}
+
+
+def test_a_mean_above_its_maximum_is_found_and_a_negative_measure_refused() -> None:
+    record = published.one_pair(date="2026-03-02", digest=published.SECOND_FILE, scalar=False)
+    record["metrics"]["max_entropy_abs_drift"] = 0.25
+    assert body_of(record)["decision"]["reasons"] == ["contradicts_itself"]
+    for name in ("cachegen_decode_tokens_per_second", "mean_entropy_abs_drift", "estimated_peak_codec_working_bytes"):
+        record = published.one_pair(date="2026-03-02", digest=published.SECOND_FILE, scalar=False)
+        record["metrics"][name] = -1.5
+        with pytest.raises(InvalidDocumentError, match=f"{name}: found '-1.5'; expected a number of at least 0"):
+            body_of(record)
+
+
+def test_a_run_that_is_told_twice_is_found() -> None:
+    record = published.typed()
+    record["cases"][1]["runs"] += record["cases"][1]["runs"][:1]
+
+    [found] = [one for one in body_of(record)["findings"] if one["code"] == "run_told_twice"]
+    assert (found["where"], found["detail"]) == ("q8_0/f32", {"runs": 1})
 
 
 def test_a_pass_against_its_own_thresholds_is_an_error() -> None:

@@ -8,6 +8,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Final
 
+from harness.deriving.foreign.limits import impossible
 from harness.deriving.foreign.nouns import Case, Gates, Recomputed, Workload
 
 BITS: Final[Mapping[str, Fraction]] = {
@@ -49,7 +50,13 @@ def recompute(case: Case, gates: Gates, workload: Workload, width: int) -> Seque
         workload: Sizes.
         width: K and V elements of a token and layer that most cases of the record agree on; 0: none.
     """
-    return [*_ratios(case), *_sums(case), *_bytes(case, workload, width), *_verdict(case, gates)]
+    return [
+        *_ratios(case),
+        *_sums(case),
+        *_bytes(case, workload, width),
+        *_verdict(case, gates),
+        *impossible(case, gates),
+    ]
 
 
 def width_of(cases: Sequence[Case], workload: Workload) -> int:

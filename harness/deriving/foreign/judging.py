@@ -142,6 +142,9 @@ def _of_times(case: Case) -> Iterator[Finding]:
 def _of_samples(case: Case) -> Iterator[Finding]:
     if len(case.samples) == 1:
         yield _finding("one_sample", case)
+    twice = len(case.samples) - len({(one.native_ttft, one.other_ttft) for one in case.samples})
+    if twice:
+        yield _finding("run_told_twice", case, runs=twice)
     if len({one.other_ttft < one.native_ttft for one in case.samples}) > 1:
         margin = min(abs(one.native_ttft - one.other_ttft) for one in case.samples)
         yield _finding("verdict_flipped", case, runs=len(case.samples), margin_ns=margin)

@@ -66,6 +66,8 @@ class Case:
     matching: int | None = None
     agreement: Decimal | None = None
     mismatch: int | None = None
+    drifts: Mapping[str, tuple[Decimal, Decimal]] = field(default_factory=dict)
+    """Mean and most of each drift that has both."""
     samples: Sequence[Sample] = ()
     reasons: tuple[str, ...] | None = None
     """Verbatim; None: the record has no such member."""

@@ -71,6 +71,13 @@ class Members:
             raise self._wrong(name, "a number")
         return Decimal(found)
 
+    def measure(self, name: str) -> Decimal | None:
+        """Return a number of at least 0, exact; None where it is absent."""
+        found = self.number(name)
+        if found is not None and found < 0:
+            raise self._wrong(name, "a number of at least 0")
+        return found
+
     def whole(self, name: str) -> int | None:
         """Return an integer of at least 0; None where it is absent."""
         found = self.number(name)

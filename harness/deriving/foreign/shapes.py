@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Final
 
 from harness.deriving.foreign.comparisons import chain_row, draft_row, prefix_hit_row, remote_row, scan_row, step_row
@@ -28,6 +29,13 @@ from harness.errors import InvalidDocumentError
 _UNSTABLE: Final = "one-pass-one-fail"
 _EXCLUDED: Final = r"([A-Z0-9_]{2,8})/([A-Z0-9_]{2,8}) is not runtime-valid.*? because (.{1,300}?)\.?\Z"
 _TYPE: Final = r"[a-z][a-z0-9_]{0,31}\Z"
+_DRIFTS: Final = ("entropy_abs_drift", "top_logprob_abs_drift")
+_MEASURES: Final = (
+    "native_decode_tokens_per_second",
+    "cachegen_decode_tokens_per_second",
+    "estimated_peak_codec_working_bytes",
+    "scalar_oracle_decode_ms",
+)
 _TEXTS: Final = ("model", "chip", "backend", "runtime_backend", "codec_backend")
 
 
@@ -202,6 +210,14 @@ def _record(
     )
 
 
+def _drifts(found: Members) -> Mapping[str, tuple[Decimal, Decimal]]:
+    """Mean and most of each drift; other measures that nobody asks about must at least be some."""
+    for name in _MEASURES:
+        found.measure(name)
+    both = {name: (found.measure(f"mean_{name}"), found.measure(f"max_{name}")) for name in _DRIFTS}
+    return {name: (mean, most) for name, (mean, most) in both.items() if mean is not None and most is not None}
+
+
 def _case(found: Members, *, k: str, v: str, passed: bool | None, gates: Gates, at: Members) -> Case:
     apart = found.ns("decode_ms")
     native, other = _times(found, "native"), _times(found, "cachegen")
@@ -225,6 +241,7 @@ def _case(found: Members, *, k: str, v: str, passed: bool | None, gates: Gates, 
         matching=found.whole("matching_tokens"),
         agreement=found.number("token_agreement"),
         mismatch=found.whole("first_token_mismatch_step"),
+        drifts=_drifts(found),
         samples=one,
     )
 
