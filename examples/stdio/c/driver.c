@@ -10,11 +10,10 @@
 
 enum { SESSIONS = 64, HANDLES = 256 };
 struct session {
-    int used, busy;                /* busy: a call is in progress */
-    const char *asked, *answered;  /* what is asked in the middle of it, and the word that it was refused with */
+    int used;
     struct toy state;
     uint32_t *prompt;
-    u64 start, end;                /* the prompt is for the positions from start to end */
+    u64 start, end;  /* the prompt is for the positions from start to end */
 };
 static struct session sessions[SESSIONS];
 static struct toy handles[HANDLES];
@@ -71,24 +70,13 @@ static const char *extend(struct session *s) { return take_prompt(s, s->state.po
 
 static const char *in_session(const char *op, struct session *s);
 
-static void in_between(struct session *s) {  /* two tokens of a call: ask for what `meanwhile` was told to, once */
-    const char *op = s->asked;
-    if (!op) return;
-    s->asked = NULL;
-    s->busy = 1;
-    s->answered = in_session(op, s);
-    if (!s->answered) s->answered = "";
-    s->busy = 0;
-    forget();
-}
-
 static const char *prefill(struct session *s) {
     u64 upto = number("upto", 0), from = s->state.position;
     int scheduled = upto % chunk == 0 || upto == s->end;
     if (from < s->start || upto <= from || upto > s->end || !scheduled) return "state";
     while (s->state.position < upto) {
         toy_forward(&s->state, s->prompt[s->state.position - s->start]);
-        in_between(s);
+        in_between(s, in_session);
     }
     if (upto == s->end) toy_finish(&s->state);
     return answer("'forwarded':%llu", upto - from);
@@ -102,7 +90,7 @@ static const char *decode(struct session *s) {
     uint32_t *tokens = make(count * 4);
     for (u64 i = 0; i < count; i++) {
         toy_forward(&s->state, tokens[i] = toy_best(&s->state));
-        in_between(s);
+        in_between(s, in_session);
         toy_finish(&s->state);
     }
     s->start = s->end = s->state.position;
@@ -113,24 +101,14 @@ static const char *decode(struct session *s) {
     return NULL;
 }
 
-static const char *meanwhile(struct session *s) {  /* go on, and after the first token ask for something else */
-    s->answered = NULL;
-    s->asked = asked();
-    if (!s->asked) return "unsupported";
-    const char *word = number("upto", 0) ? prefill(s) : decode(s);
-    s->asked = NULL;
-    forget();
-    if (word || !s->answered) return word ? word : "state";
-    return answer("'code':'%s'", s->answered);
-}
+static const char *meanwhile(struct session *s) { return run_asked(s, number("upto", 0) ? prefill : decode); }
 
 /* ---- what is seen of a session ---- */
 
 static const char *position(struct session *s) { return answer("'position':%llu", s->state.position); }
 
 static const char *logits(struct session *s) {
-    put(s->state.logits, 0, sizeof s->state.logits);
-    return answer("'at':0,'bytes':%llu", s->state.pending ? (u64)sizeof s->state.logits : 0);
+    return answer_bytes(s->state.logits, s->state.pending ? sizeof s->state.logits : 0);
 }
 
 static const char *parts(struct session *s) {
@@ -175,28 +153,30 @@ static const char *export_image(struct session *s) {
     if (number("capacity", 0) < bytes) return "short_buffer";
     unsigned char *image = make(bytes);
     toy_export(&s->state, image);
-    put(image, 0, bytes);
+    answer_bytes(image, bytes);
     free(image);
-    return answer("'at':0,'bytes':%llu", bytes);
+    return NULL;
+}
+
+static const char *bring(struct session *s, const char *(*in)(struct toy *, unsigned char *, u64, u64 *)) {
+    u64 bytes = number("bytes", 0), copied = 0;
+    unsigned char *data = take(bytes);
+    const char *word = in(&s->state, data, bytes, &copied);
+    free(data);
+    return word ? word : answer_begun(s->state.position, s->state.position, chunk, s->state.position, copied);
 }
 
 static const char *import_image(struct session *s) {
-    u64 bytes = number("bytes", 0), copied = 0;
-    unsigned char *image = take(bytes);
-    const char *word = toy_import(&s->state, image, bytes, &copied);
-    free(image);
-    return word ? word : begun(s, s->state.position, s->state.position, copied);
+    const char *word = bring(s, toy_import);
+    if (!word) s->start = s->end = s->state.position;
+    return word;
 }
 
 static const char *import_archive(struct session *s) {
     char codec[64];
     text("codec", codec, sizeof codec);
     if (strcmp(codec, "lmcache-cachegen") || number("version", 0) != 2) return "unsupported";
-    u64 bytes = number("bytes", 0), copied = 0;
-    unsigned char *archive = take(bytes);
-    const char *word = toy_import_archive(&s->state, archive, bytes, &copied);
-    free(archive);
-    return word ? word : answer_begun(s->state.position, s->state.position, chunk, s->state.position, copied);
+    return bring(s, toy_import_archive);
 }
 
 static const char *flip(struct toy *state) {
@@ -230,7 +210,7 @@ static const char *in_session(const char *op, struct session *s) {
         {"import_archive", import_archive}, {"corrupt", corrupt}, {"commit", nothing}, {"abandon", nothing},
         {"reset", reset}, {"close_session", close_session},
     };
-    if (s->busy) return "state";
+    if (is_busy(s)) return "state";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) if (!strcmp(op, known[i].op)) return known[i].run(s);
     return "unsupported";
 }

@@ -80,9 +80,9 @@ const char *answer(const char *format, ...) {
     }
 }
 
-void forget(void) { said_bytes = 0; }
+static void forget(void) { said_bytes = 0; }
 
-const char *asked(void) {
+static const char *asked(void) {  /* the operation that `meanwhile` asks for; NULL: an unknown one */
     static const char *known[][2] = {
         {"snapshot", "snapshot"}, {"restore", "restore"}, {"export", "export_image"}, {"import", "import_image"},
         {"begin", "begin"}, {"extend", "extend"}, {"decode", "decode"}, {"reset", "reset"},
@@ -92,6 +92,33 @@ const char *asked(void) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) if (!strcmp(ask, known[i][0])) return known[i][1];
     return NULL;
 }
+
+static const char *middle_op, *middle_word;  /* what is asked in the middle of a call; what it was refused with */
+static const struct session *busy;
+
+const char *run_asked(struct session *s, const char *(*call)(struct session *)) {
+    middle_word = NULL;
+    middle_op = asked();
+    if (!middle_op) return "unsupported";
+    const char *word = call(s);
+    middle_op = NULL;
+    forget();
+    if (word || !middle_word) return word ? word : "state";
+    return answer("'code':'%s'", middle_word);
+}
+
+void in_between(struct session *s, const char *(*run)(const char *op, struct session *)) {
+    const char *op = middle_op;
+    if (!op) return;
+    middle_op = NULL;
+    busy = s;
+    middle_word = run(op, s);
+    if (!middle_word) middle_word = "";
+    busy = NULL;
+    forget();
+}
+
+int is_busy(const struct session *s) { return busy == s; }
 
 const char *answer_begun(u64 start, u64 end, u64 chunk, u64 cached, u64 restored_bytes) {
     answer("'cached':%llu,'restored_bytes':%llu,'schedule':[", cached, restored_bytes);
@@ -122,6 +149,11 @@ void put(const void *data, u64 at, u64 bytes) {
         if (n <= 0) ended("out");
         done += (u64)n;
     }
+}
+
+const char *answer_bytes(const void *data, u64 bytes) {
+    put(data, 0, bytes);
+    return answer("'at':0,'bytes':%llu", bytes);
 }
 
 void *take(u64 bytes) {

@@ -15,9 +15,6 @@ const char *text(const char *name, char *room, size_t bytes);
 int has(const char *start);
 int has_other_option(const char *const *known, size_t count);
 
-/* The operation that `meanwhile` asks for; NULL: an unknown one. */
-const char *asked(void);
-
 /* Add to the answer, with ' for the quotes of JSON; return NULL. */
 const char *answer(const char *format, ...);
 /* What `begin`, `extend`, `restore` and imports answer: the prompt is for `start` to `end`, forwarded in chunks. */
@@ -25,8 +22,15 @@ const char *answer_begun(u64 start, u64 end, u64 chunk, u64 cached, u64 restored
 /* One part in a list: rows where it has a width, else so many elements. */
 void answer_part(const char *name, const char *family, int layer, const char *type, u64 rows, u64 width, u64 at,
                  u64 bytes);
-/* Drop what was answered so far. */
-void forget(void);
+/* Bytes, and where they lie: all that `logits` and `export_image` answer. */
+const char *answer_bytes(const void *data, u64 bytes);
+
+/* `meanwhile`: a call goes on, and in the middle of it its session is asked for something else. The call is run by
+   `run_asked`, and says `in_between` between two tokens; `is_busy` meanwhile, the session refuses with "state". */
+struct session;
+const char *run_asked(struct session *s, const char *(*call)(struct session *));
+void in_between(struct session *s, const char *(*run)(const char *op, struct session *));
+int is_busy(const struct session *s);
 
 /* The files that `hello` names; bytes into one, and from the start of the other (to be freed). */
 void open_files(void);

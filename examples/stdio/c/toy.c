@@ -106,7 +106,7 @@ const char *toy_import(struct toy *s, unsigned char *image, u64 bytes, u64 *copi
     return NULL;
 }
 
-const char *toy_import_archive(struct toy *s, const unsigned char *archive, u64 bytes, u64 *copied) {
+const char *toy_import_archive(struct toy *s, unsigned char *archive, u64 bytes, u64 *copied) {
     u64 rows = toy_row_bytes(s);
     unsigned char *page = make(2 * rows);  /* beside the rows: nothing of a bad archive is left */
     const char *word = cachegen_decode(archive, bytes, 1, s->position, TOY_CHANNELS, page);

@@ -30,5 +30,5 @@ u64 toy_image_bytes(const struct toy *s);
 void toy_export(const struct toy *s, unsigned char *image);
 /* A refusal, with nothing written; or NULL, with the bytes of rows and words that were copied. */
 const char *toy_import(struct toy *s, unsigned char *image, u64 bytes, u64 *copied);
-const char *toy_import_archive(struct toy *s, const unsigned char *archive, u64 bytes, u64 *copied);
+const char *toy_import_archive(struct toy *s, unsigned char *archive, u64 bytes, u64 *copied);
 #endif

@@ -10,7 +10,7 @@ mod toy;
 
 use std::collections::HashMap;
 
-use protocol::{begun, ends, little, part, words, Answer, Files, Request};
+use protocol::{begun, ends, little, part, require, words, Answer, Middle, Request};
 use toy::{Captures, State, Store, CHANNELS};
 
 #[derive(Default)]
@@ -20,13 +20,11 @@ struct Session {
     start: usize, // the prompt is for the positions from here on
     caching: bool,
     captures: Captures,
-    busy: bool,                     // a call is in progress
-    asked: &'static str,            // what is asked in the middle of it; empty: nothing
-    answered: Option<&'static str>, // the word that it was refused with; empty: it was not
+    middle: Middle, // what is asked for between two tokens of a call
 }
 
+#[derive(Default)]
 struct Engine {
-    files: Option<Files>,
     chunk: usize,
     most: usize,
     sessions: HashMap<usize, Session>,
@@ -44,23 +42,37 @@ fn flip(state: &mut State, request: &Request) -> Answer {
     state.flip(request.text("part"), request.size("byte"), request.size("mask") as u8).and_then(done)
 }
 
+fn hello() -> Answer {
+    Ok("'protocol':'statecert-stdio','version':1,'devices':[{'name':'cpu','absent':''}],\
+        'capabilities':['parts','logits','boundaries','prefix_cache','snapshot','extend','store','evict','corrupt',\
+        'meanwhile','archive'],\
+        'archives':[{'codec':'lmcache-cachegen','version':2}]".into())
+}
+
+fn parts(request: &Request, state: &State) -> Answer {
+    let (rows, recurrent) = (state.position(), little(&state.recurrent));
+    let meta = [(rows as u64).to_le_bytes(), u64::from(state.logits.is_some()).to_le_bytes()].concat();
+    let (k, v) = (little(state.k.as_flattened()), little(state.v.as_flattened()));
+    request.put(&[&meta, &recurrent, &k, &v])?;
+    let listed = [
+        part("meta", "meta", -1, "u8", &[16], 0, 16),
+        part("layer0.k", "kv", 0, "f32", &[rows, CHANNELS], 32, k.len()),
+        part("layer0.v", "kv", 0, "f32", &[rows, CHANNELS], 32 + k.len(), v.len()),
+        part("layer1.recurrent", "recurrent", 1, "u32", &[4], 16, 16),
+    ];
+    Ok(format!("'parts':[{}]", listed.join(",")))
+}
+
 impl Engine {
     fn run(&mut self, op: &str, request: &Request) -> Answer {
         match op {
-            "hello" => self.hello(request),
+            "hello" => hello(),
             "open" => self.open(request),
             "open_session" => self.open_session(request),
-            "store" => {
-                let pending = self.sessions.values().flat_map(|one| one.captures.values()).map(State::bytes).sum();
-                Ok(self.store.told(pending))
-            }
+            "store" => Ok(self.store.told(self.sessions.values().flat_map(|one| one.captures.values()))),
             "evict" => Ok(format!("'evicted':{}", self.store.evict(request.number("count").unwrap_or(0)))),
             "release" => Ok(format!("'freed':{}", self.store.release(request.size("need")))),
-            "set_budget" => {
-                self.store.budget = request.size_or("bytes", self.store.budget);
-                self.store.entries = request.size_or("entries", self.store.entries);
-                done(self.store.fit())
-            }
+            "set_budget" => done(self.store.limit(request.number("bytes"), request.number("entries"))),
             "corrupt_handle" => flip(self.saved(request)?, request),
             "corrupt_store" => flip(self.store.find(request.text("key")).ok_or("missing")?, request),
             "close" => done(()),
@@ -78,7 +90,7 @@ impl Engine {
 
     fn in_session(&mut self, op: &str, request: &Request, session: &mut Session) -> Answer {
         match op {
-            _ if session.busy => Err("state"),
+            _ if session.middle.busy => Err("state"),
             "begin" => self.begin(request, session),
             "extend" => self.extend(request, session),
             "prefill" => self.prefill(request, session),
@@ -87,12 +99,8 @@ impl Engine {
             "commit" => done(self.store.publish(std::mem::take(&mut session.captures))),
             "abandon" => done(session.captures.clear()),
             "position" => Ok(format!("'position':{}", session.state.position())),
-            "logits" => {
-                let data = session.state.logits.map_or(Vec::new(), |logits| little(&logits));
-                self.files()?.put(&[&data])?;
-                Ok(format!("'at':0,'bytes':{}", data.len()))
-            }
-            "parts" => self.parts(&session.state),
+            "logits" => request.hand_over(&session.state.logits.map_or(Vec::new(), |logits| little(&logits))),
+            "parts" => parts(request, &session.state),
             "snapshot" => {
                 self.handles.push(session.state.clone());
                 Ok(format!("'handle':'h{}'", self.handles.len()))
@@ -110,18 +118,9 @@ impl Engine {
         }
     }
 
-    fn hello(&mut self, request: &Request) -> Answer {
-        self.files = Some(Files::open(request)?);
-        Ok("'protocol':'statecert-stdio','version':1,'devices':[{'name':'cpu','absent':''}],\
-            'capabilities':['parts','logits','boundaries','prefix_cache','snapshot','extend','store','evict','corrupt',\
-            'meanwhile','archive'],\
-            'archives':[{'codec':'lmcache-cachegen','version':2}]".into())
-    }
-
     fn open(&mut self, request: &Request) -> Answer {
-        if request.has_other_option(&["device", "preset", "chunk", "max_seq_len", "cache_entries"]) {
-            return Err("unsupported");
-        }
+        let known = ["device", "preset", "chunk", "max_seq_len", "cache_entries"];
+        require(!request.has_other_option(&known), "unsupported")?;
         self.chunk = request.size_or("option.chunk", self.chunk).max(1);
         self.most = request.size_or("option.max_seq_len", self.most).max(1);
         self.store.entries = request.size_or("option.cache_entries", self.store.entries);
@@ -131,16 +130,10 @@ impl Engine {
     }
 
     fn open_session(&mut self, request: &Request) -> Answer {
-        if request.has("option.") {
-            return Err("unsupported");
-        }
+        require(!request.has("option."), "unsupported")?;
         self.made += 1;
         self.sessions.insert(self.made, Session::default());
         Ok(format!("'session':{}", self.made))
-    }
-
-    fn files(&self) -> Result<&Files, &'static str> {
-        self.files.as_ref().ok_or("state")
     }
 
     fn begun(&self, session: &Session, cached: usize, bytes: usize) -> String {
@@ -148,10 +141,8 @@ impl Engine {
     }
 
     fn take_prompt(&self, request: &Request, session: &mut Session, start: usize) -> Result<(), &'static str> {
-        if start + request.size("tokens") > self.most {
-            return Err("capacity");
-        }
-        session.prompt = words(&self.files()?.take(request.size("tokens") * 4)?);
+        require(start + request.size("tokens") <= self.most, "capacity")?;
+        session.prompt = words(&request.take(request.size("tokens") * 4)?);
         session.start = start;
         session.captures.clear();
         session.caching = request.flag("cache");
@@ -174,9 +165,7 @@ impl Engine {
 
     fn prefill(&mut self, request: &Request, session: &mut Session) -> Answer {
         let (from, upto, end) = (session.state.position(), request.size("upto"), session.start + session.prompt.len());
-        if upto <= from || from < session.start || !ends(session.start, end, self.chunk).contains(&upto) {
-            return Err("state");
-        }
+        require(from >= session.start && upto > from && ends(session.start, end, self.chunk).contains(&upto), "state")?;
         for at in from..upto {
             session.state.forward(session.prompt[at - session.start]);
             self.in_between(request, session);
@@ -191,12 +180,8 @@ impl Engine {
     }
 
     fn decode(&mut self, request: &Request, session: &mut Session) -> Answer {
-        if request.has("sampler.") {
-            return Err("unsupported");
-        }
-        if session.state.position() + request.size("count") > self.most {
-            return Err("capacity");
-        }
+        require(!request.has("sampler."), "unsupported")?;
+        require(session.state.position() + request.size("count") <= self.most, "capacity")?;
         let mut tokens = Vec::new();
         for _ in 0..request.size("count") {
             tokens.push(session.state.best()?);
@@ -209,57 +194,33 @@ impl Engine {
 
     /// Go on as prefill or decode would, and after the first token ask the session for something else.
     fn meanwhile(&mut self, request: &Request, session: &mut Session) -> Answer {
-        session.asked = request.asked()?;
-        session.answered = None;
+        session.middle.ask(request)?;
         let call = if request.size("upto") > 0 { Engine::prefill } else { Engine::decode };
         let ended = call(self, request, session);
-        session.asked = "";
-        ended?;
-        Ok(format!("'code':'{}'", session.answered.ok_or("state")?))
+        session.middle.told(ended)
     }
 
     /// Between two tokens of a call: ask for what `meanwhile` was told to, once.
     fn in_between(&mut self, request: &Request, session: &mut Session) {
-        let op = std::mem::take(&mut session.asked);
-        if !op.is_empty() {
-            session.busy = true;
-            session.answered = Some(self.in_session(op, request, session).err().unwrap_or(""));
-            session.busy = false;
+        if let Some(op) = session.middle.due() {
+            let answer = self.in_session(op, request, session);
+            session.middle.answered(answer);
         }
-    }
-
-    fn parts(&self, state: &State) -> Answer {
-        let (rows, recurrent) = (state.position(), little(&state.recurrent));
-        let meta = [(rows as u64).to_le_bytes(), u64::from(state.logits.is_some()).to_le_bytes()].concat();
-        let (k, v) = (little(state.k.as_flattened()), little(state.v.as_flattened()));
-        self.files()?.put(&[&meta, &recurrent, &k, &v])?;
-        let listed = [
-            part("meta", "meta", -1, "u8", &[16], 0, 16),
-            part("layer0.k", "kv", 0, "f32", &[rows, CHANNELS], 32, k.len()),
-            part("layer0.v", "kv", 0, "f32", &[rows, CHANNELS], 32 + k.len(), v.len()),
-            part("layer1.recurrent", "recurrent", 1, "u32", &[4], 16, 16),
-        ];
-        Ok(format!("'parts':[{}]", listed.join(",")))
     }
 
     fn saved(&mut self, request: &Request) -> Result<&mut State, &'static str> {
-        let number: Option<usize> = request.text("handle").strip_prefix('h').and_then(|number| number.parse().ok());
-        number.and_then(|number| self.handles.get_mut(number.wrapping_sub(1))).ok_or("missing")
+        self.handles.get_mut(request.handle()?.wrapping_sub(1)).ok_or("missing")
     }
 
     fn import_archive(&mut self, request: &Request, session: &mut Session) -> Answer {
-        if request.text("codec") != "lmcache-cachegen" || request.size("version") != 2 {
-            return Err("unsupported");
-        }
-        let archive = self.files()?.take(request.size("bytes"))?;
-        let copied = session.state.import_archive(&archive)?;
+        require(request.text("codec") == "lmcache-cachegen" && request.size("version") == 2, "unsupported")?;
+        let copied = session.state.import_archive(&request.take(request.size("bytes"))?)?;
         let position = session.state.position();
         Ok(begun(position, position, self.chunk, position, copied))
     }
 }
 
 fn main() -> std::io::Result<()> {
-    let (sessions, handles, store) = (HashMap::new(), Vec::new(), Store::new());
-    let mut engine = Engine { files: None, chunk: 64, most: 4096, sessions, made: 0, handles, store };
+    let mut engine = Engine { chunk: 64, most: 4096, ..Engine::default() };
     protocol::serve(|op, request| engine.run(op, request))
 }

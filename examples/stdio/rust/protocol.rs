@@ -6,13 +6,16 @@ use std::os::unix::fs::FileExt;
 /// What an operation answers, with ' for the quotes of JSON; or the word of the seam that it refuses with.
 pub type Answer = Result<String, &'static str>;
 
-/// One request: a flat JSON line whose texts hold no quotes, so `find` is parser enough.
-pub struct Request<'a>(&'a str);
+/// One request: a flat JSON line whose texts hold no quotes, so `find` is parser enough; and the files of bytes.
+pub struct Request<'a> {
+    line: &'a str,
+    files: Option<&'a Files>,
+}
 
 impl<'a> Request<'a> {
     fn after(&self, name: &str) -> Option<&'a str> {
         let key = format!("\"{name}\":");
-        self.0.find(&key).map(|at| &self.0[at + key.len()..])
+        self.line.find(&key).map(|at| &self.line[at + key.len()..])
     }
     pub fn number(&self, name: &str) -> Option<i64> {
         let rest = self.after(name)?;
@@ -33,40 +36,93 @@ impl<'a> Request<'a> {
     }
     /// Whether a key begins so.
     pub fn has(&self, start: &str) -> bool {
-        self.0.contains(&format!("\"{start}"))
+        self.line.contains(&format!("\"{start}"))
     }
     /// Whether an option is not known.
     pub fn has_other_option(&self, known: &[&str]) -> bool {
-        self.0.split("\"option.").skip(1).filter_map(|rest| rest.split('"').next()).any(|name| !known.contains(&name))
+        let mut names = self.line.split("\"option.").skip(1).filter_map(|rest| rest.split('"').next());
+        names.any(|name| !known.contains(&name))
+    }
+    /// The number of a handle, which is like `h1`.
+    pub fn handle(&self) -> Result<usize, &'static str> {
+        self.text("handle").strip_prefix('h').and_then(|number| number.parse().ok()).ok_or("missing")
+    }
+    /// Bytes from the start of the one file.
+    pub fn take(&self, bytes: usize) -> Result<Vec<u8>, &'static str> {
+        self.files.ok_or("state")?.take(bytes)
+    }
+    /// Write bytes one behind the other, from the start of the other file.
+    pub fn put(&self, all: &[&[u8]]) -> Result<(), &'static str> {
+        self.files.ok_or("state")?.put(&all.concat())
+    }
+    /// Bytes, and where they lie: all that `logits` and `export_image` answer.
+    pub fn hand_over(&self, data: &[u8]) -> Answer {
+        self.put(&[data])?;
+        Ok(format!("'at':0,'bytes':{}", data.len()))
     }
     /// The operation that `meanwhile` asks for.
-    pub fn asked(&self) -> Result<&'static str, &'static str> {
+    fn asked(&self) -> Result<&'static str, &'static str> {
         let known = ["snapshot", "restore", "export_image", "import_image", "begin", "extend", "decode", "reset"];
         known.into_iter().find(|op| op.strip_suffix("_image").unwrap_or(op) == self.text("ask")).ok_or("unsupported")
     }
 }
 
+/// `meanwhile`: a call of a session goes on, and in the middle of it the session is asked for something else.
+#[derive(Default)]
+pub struct Middle {
+    asked: &'static str, // empty: nothing
+    answered: Option<&'static str>, // the word that it was refused with; empty: it was not
+    pub busy: bool, // while it is asked, the session refuses with "state"
+}
+
+impl Middle {
+    pub fn ask(&mut self, request: &Request) -> Result<(), &'static str> {
+        *self = Middle { asked: request.asked()?, ..Middle::default() };
+        Ok(())
+    }
+    /// Between two tokens of a call: what to ask for now, once.
+    pub fn due(&mut self) -> Option<&'static str> {
+        let op = std::mem::take(&mut self.asked);
+        self.busy = !op.is_empty();
+        Some(op).filter(|op| !op.is_empty())
+    }
+    pub fn answered(&mut self, answer: Answer) {
+        self.answered = Some(answer.err().unwrap_or(""));
+        self.busy = false;
+    }
+    /// What `meanwhile` answers, after the call.
+    pub fn told(&mut self, ended: Answer) -> Answer {
+        self.asked = "";
+        ended?;
+        Ok(format!("'code':'{}'", self.answered.ok_or("state")?))
+    }
+}
+
 /// The files that `hello` names.
-pub struct Files {
+struct Files {
     input: File,
     output: File,
 }
 
 impl Files {
-    pub fn open(request: &Request) -> Result<Files, &'static str> {
+    fn open(request: &Request) -> Result<Files, &'static str> {
         let input = File::open(request.text("in")).map_err(|_| "missing")?;
         let output = OpenOptions::new().read(true).write(true).open(request.text("out")).map_err(|_| "missing")?;
         Ok(Files { input, output })
     }
-    /// Write bytes one behind the other, from the start.
-    pub fn put(&self, all: &[&[u8]]) -> Result<(), &'static str> {
-        self.output.write_all_at(&all.concat(), 0).map_err(|_| "transfer")
+    fn put(&self, data: &[u8]) -> Result<(), &'static str> {
+        self.output.write_all_at(data, 0).map_err(|_| "transfer")
     }
-    pub fn take(&self, bytes: usize) -> Result<Vec<u8>, &'static str> {
+    fn take(&self, bytes: usize) -> Result<Vec<u8>, &'static str> {
         let mut data = vec![0u8; bytes];
         self.input.read_exact_at(&mut data, 0).map_err(|_| "transfer")?;
         Ok(data)
     }
+}
+
+/// Refuse with a word, unless something holds.
+pub fn require(held: bool, word: &'static str) -> Result<(), &'static str> {
+    held.then_some(()).ok_or(word)
 }
 
 /// Words of 32 bits as bytes.
@@ -99,11 +155,16 @@ pub fn part(name: &str, family: &str, layer: i32, kind: &str, shape: &[usize], a
 
 /// Answer requests until `close` or the end of the input.
 pub fn serve(mut run: impl FnMut(&str, &Request) -> Answer) -> io::Result<()> {
+    let mut files = None;
     for line in io::stdin().lock().lines() {
         let line = line?;
-        let request = Request(&line);
-        let (id, op) = (request.size("id"), request.text("op"));
-        let answer = match run(op, &request) {
+        let named = Request { line: &line, files: None };
+        let (id, op) = (named.size("id"), named.text("op"));
+        if op == "hello" {
+            files = Files::open(&named).ok();
+        }
+        let request = Request { files: files.as_ref(), ..named };
+        let answer = match if files.is_some() { run(op, &request) } else { Err("missing") } {
             Ok(found) => format!("{{'id':{id},'ok':{{{found}}}}}\n"),
             Err(word) => format!("{{'id':{id},'refused':'{word}'}}\n"),
         };

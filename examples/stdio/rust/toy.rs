@@ -73,7 +73,7 @@ impl State {
 /// Prefixes of prompts under a budget, least recently used first, and the captures of turns that are not over.
 pub struct Store {
     held: Vec<(String, State)>,
-    pub budget: usize,
+    budget: usize,
     pub entries: usize,
     pub counts: BTreeMap<&'static str, usize>,
 }
@@ -81,11 +81,14 @@ pub struct Store {
 /// Captures of a turn.
 pub type Captures = BTreeMap<String, State>;
 
-impl Store {
-    pub fn new() -> Store {
+impl Default for Store {
+    fn default() -> Store {
         let counts = ["captures", "restores", "hits", "misses", "evictions"].map(|name| (name, 0));
         Store { held: Vec::new(), budget: 1 << 30, entries: 1000, counts: counts.into() }
     }
+}
+
+impl Store {
     fn count(&mut self, name: &'static str, more: usize) {
         *self.counts.entry(name).or_default() += more;
     }
@@ -141,13 +144,17 @@ impl Store {
         }
         before - self.bytes()
     }
-    pub fn fit(&mut self) {
+    /// Other limits, where they are given; what is above them goes.
+    pub fn limit(&mut self, bytes: Option<i64>, entries: Option<i64>) {
+        self.budget = bytes.map_or(self.budget, |bytes| bytes.max(0) as usize);
+        self.entries = entries.map_or(self.entries, |entries| entries.max(0) as usize);
         while self.held.len() > self.entries || (self.bytes() > self.budget && !self.held.is_empty()) {
             self.evict(1);
         }
     }
-    /// What `store` answers.
-    pub fn told(&self, pending: usize) -> String {
+    /// What `store` answers, beside these captures of turns that are not over.
+    pub fn told<'a>(&self, captures: impl Iterator<Item = &'a State>) -> String {
+        let pending: usize = captures.map(State::bytes).sum();
         let root = "'parent':'','domain':'00','fixed_bytes':16,'children':0,'pending':false";
         let entry = |(key, state): &(String, State)| {
             format!("{{'key':'{key}','boundary':{},'bytes':{},{root}}}", state.position(), state.bytes())
