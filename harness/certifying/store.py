@@ -114,7 +114,7 @@ def parse_in_place(folder: Path, path: Path, data: bytes) -> Certificate:
     return _parsed(path.relative_to(folder).as_posix(), data)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def _parsed(where: str, data: bytes) -> Certificate:
     """A run that issues many certificates reads its folder for each: the same bytes are parsed once."""
     found = parse_certificate(data, where)
@@ -161,7 +161,7 @@ def read_evidence(folder: Path, sha256: str) -> bytes:
     pack = packs.places(str(folder)).get(path, "")
     if not pack:
         raise InvalidDocumentError("the evidence of a certificate is not there", where=path.rpartition("/")[2])
-    return packs.opened(f"{folder}/{pack}", pack).read(path)
+    return packs.member(f"{folder}/{pack}", pack, path)
 
 
 def event_path(event: Event) -> PurePosixPath:

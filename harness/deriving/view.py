@@ -47,6 +47,8 @@ class CellView:
     events: Sequence[CellEvent]
     points: Mapping[tuple[str, int, str, Phase, int], Point] = field(repr=False)
     """By arm, rep, label, phase and position."""
+    looked: Mapping[Place, Sequence[Point]] = field(repr=False)
+    """The same points by arm, rep and label, in the order in which they were made."""
     turns: Mapping[Place, Turn] = field(repr=False)
     steps: Mapping[Place, StepRecord] = field(repr=False)
     stores: Mapping[Place, StoreView] = field(repr=False)
@@ -80,11 +82,7 @@ class CellView:
 
     def looks(self, ref: PointRef, rep: int = 0) -> Sequence[Point]:
         """Return all points of one step, in the order in which they were made."""
-        return tuple(
-            point
-            for (arm, run, label, _, _), point in self.points.items()
-            if (arm, run, label) == (ref.arm, rep, ref.label)
-        )
+        return self.looked.get((ref.arm, rep, ref.label), ())
 
     def look(self, ref: PointRef, phase: Phase, rep: int = 0) -> Point | None:
         """Return the last point of a step at a phase."""
@@ -168,6 +166,7 @@ def cell_view(
         tables=tables,
         events=tuple(filing.events),
         points=filing.points,
+        looked=filing.looked,
         turns=filing.turns,
         steps=filing.steps,
         stores=filing.stores,
@@ -186,6 +185,7 @@ class _Filing:
     def __init__(self, cell: CellPlan) -> None:
         self.events: list[CellEvent] = []
         self.points: dict[tuple[str, int, str, Phase, int], Point] = {}
+        self.looked: dict[Place, list[Point]] = {}
         self.turns: dict[Place, Turn] = {}
         self.steps: dict[Place, StepRecord] = {}
         self.stores: dict[Place, StoreView] = {}
@@ -206,8 +206,9 @@ class _Filing:
             case CellEvent():
                 self.events.append(observation)
             case Point():
-                key = (*self._place(observation), observation.phase, observation.position)
-                self._once(self.points, key, observation)
+                place = self._place(observation)
+                self._once(self.points, (*place, observation.phase, observation.position), observation)
+                self.looked.setdefault(place, []).append(observation)
             case Turn():
                 self._once(self.turns, self._place(observation), observation)
             case StepRecord():

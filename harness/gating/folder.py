@@ -222,9 +222,9 @@ def read(entry: Entry) -> bytes:
         InvalidDocumentError: It is not a regular file any more, is larger than its kind may be, or cannot be read.
     """
     if entry.form is Form.PACKED:
-        from harness.wire.packs import opened
+        from harness.wire.packs import member
 
-        data = opened(f"{entry.root}/{entry.pack}", entry.pack).read(entry.path)
+        data = member(f"{entry.root}/{entry.pack}", entry.pack, entry.path)
         if len(data) > MAX_EVIDENCE_BYTES:
             raise InvalidDocumentError(f"found {len(data)} bytes; allowed are {MAX_EVIDENCE_BYTES}", where=entry.path)
         return data

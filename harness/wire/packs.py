@@ -14,7 +14,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from harness.errors import InvalidDocumentError
 from harness.wire import canonical, strict
@@ -37,7 +37,9 @@ _FREE_BYTES: Final = 64 * 1024
 _DICTIONARY: Final = 2 * 1024 * 1024
 _DECODER_BYTES: Final = 16 * 1024 * 1024
 _OPEN: Final = 2
-"""Packs held unpacked: readers go through a folder in the order in which it was packed."""
+"""Packs held unpacked in memory."""
+_SPOOLED_BYTES: Final = 256 * 1024 * 1024
+"""Of packs that lie unpacked in a nameless file of this process; those beyond are unpacked whenever they are asked."""
 _HEX: Final = frozenset("0123456789abcdef")
 
 
@@ -154,6 +156,61 @@ def opened(path: str, name: str) -> Pack:
         InvalidDocumentError: It is not whole, or cannot be read; see :func:`unpack`.
     """
     return _opened(path, name, _facts(path, name))
+
+
+def member(path: str, name: str, wanted: str) -> bytes:
+    """Return the bytes of one file of a pack; each pack is unpacked and checked once, in whatever order files are asked.
+
+    Raises:
+        InvalidDocumentError: The pack is not whole, or cannot be read; see :func:`unpack`.
+        KeyError: It has no such file.
+    """
+    return _SPOOL.member(path, name, _facts(path, name), wanted)
+
+
+_Key = tuple[str, str, tuple[int, ...]]
+
+
+class _Spool:
+    """Unpacked packs in one file that has no name, so that nobody else can write what was checked, and that goes with
+    the process."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._end = 0
+        self._held: dict[_Key, tuple[int, Mapping[str, tuple[int, int]]]] = {}
+        """First byte of each pack, and its members."""
+
+    def member(self, path: str, name: str, facts: tuple[int, ...], wanted: str) -> bytes:
+        """Return the bytes of one member, from where the pack lies."""
+        key = (path, name, facts)
+        held = self._held.get(key)
+        if held is None or self._file is None:
+            opened = _opened(path, name, facts)
+            self._keep(key, opened)
+            return opened.read(wanted)
+        first, members = held
+        begin, end = members[wanted]
+        data = os.pread(self._file.fileno(), end - begin, first + begin)
+        return data if len(data) == end - begin else _opened(path, name, facts).read(wanted)
+
+    def _keep(self, key: _Key, opened: Pack) -> None:
+        if self._end + len(opened.data) > _SPOOLED_BYTES:
+            return
+        import tempfile
+
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="statecert-", buffering=0)  # noqa: SIM115 - as long as we live
+            if os.pwrite(self._file.fileno(), opened.data, self._end) != len(opened.data):
+                return
+        except OSError:
+            return  # no room: packs are unpacked again instead
+        self._held[key] = (self._end, opened.members)
+        self._end += len(opened.data)
+
+
+_SPOOL: Final = _Spool()
 
 
 def _facts(path: str, name: str) -> tuple[int, ...]:

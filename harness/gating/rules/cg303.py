@@ -42,12 +42,15 @@ def check(subject: Subject) -> Problems:
 
 def _faults(sight: Sight, cell: str) -> Iterator[tuple[Point, PartRow, str]]:
     judged: set[tuple[str, str]] = set()
+    told: dict[str, Mapping[str, Collection[str]]] = {}
     for point in sight.points_of_cell(cell):
         if (point.arm, point.root) in judged:
             continue
         judged.add((point.arm, point.root))
+        if point.arm not in told:
+            told[point.arm] = sight.row_types(cell, point.arm)
         for row in sight.parts(point).values():
-            fault = _fault(row) or _other(row, sight.row_types(cell, point.arm))
+            fault = _fault(row) or _other(row, told[point.arm])
             if fault:
                 yield point, row, fault
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
 
 from harness.gating.known import Known
 from harness.gating.rule import Body, FolderFacts, Problem, Problems, Rule
 from harness.model.certificate import Event
 from harness.model.values import Sha256
+
+_HELD: Final = 8
+"""Bodies that are kept at a time: an event speaks of two, and the next one of one of these again."""
 
 
 def check(facts: FolderFacts) -> Problems:
@@ -24,8 +29,12 @@ def check(facts: FolderFacts) -> Problems:
                 f"is of {event.created[:10]}, a day to come: whatever is said of its target later would be read first"
             )
             yield Problem(facts.ledger.paths.get(event.id, ""), f"day_to_come: {message}")
+    current = defaultdict(list)
+    for one in facts.certificates:
+        if one.state == "current":
+            current[one.claim_key, one.machine].append(one.id)
     for events in _families(facts.ledger.events, facts.certificates):
-        for problem in ledger_problems(_Bodies(facts, events), events):
+        for problem in ledger_problems(_Bodies(facts, events, current), events):
             known = facts.certificates.of_id(problem.id)
             at = facts.ledger.paths.get(problem.id) or ("" if known is None else known.path)
             yield Problem(at, f"{problem.code}: {problem.message}")
@@ -64,23 +73,21 @@ def _families(events: Sequence[Event], certificates: Known) -> Iterator[Sequence
 class _Bodies(Mapping[Sha256, Body]):
     """Bodies of the certificates that some events speak of, or that stand in their places; read when asked for."""
 
-    def __init__(self, facts: FolderFacts, events: Sequence[Event]) -> None:
+    def __init__(
+        self, facts: FolderFacts, events: Sequence[Event], current: Mapping[tuple[str, str], Sequence[str]]
+    ) -> None:
         said = {name for event in events for name in (event.target, event.by)}
         found = [one for one in map(facts.certificates.of_id, said) if one is not None]
         places = {(one.claim_key, one.machine) for one in found}
-        held = (one for one in facts.certificates if one.state == "current")
         named = {Sha256(one.id) for one in found}
-        named |= {Sha256(one.id) for one in held if (one.claim_key, one.machine) in places}
-        self._ids = sorted(named)
-        self._facts = facts
-        self._last: tuple[str, Body] = ("", {})
+        named |= {Sha256(one) for place in places for one in current.get(place, ())}
+        self._ids = dict.fromkeys(sorted(named))
+        self._body = lru_cache(maxsize=_HELD)(facts.body)
 
     def __getitem__(self, key: Sha256) -> Body:
         if key not in self._ids:
             raise KeyError(key)
-        if self._last[0] != key:
-            self._last = (key, self._facts.body(key))
-        return self._last[1]
+        return self._body(key)
 
     def __iter__(self) -> Iterator[Sha256]:
         return iter(self._ids)
