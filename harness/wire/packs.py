@@ -14,7 +14,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import IO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from harness.errors import InvalidDocumentError
 from harness.wire import canonical, strict
@@ -159,7 +159,7 @@ def opened(path: str, name: str) -> Pack:
 
 
 def member(path: str, name: str, wanted: str) -> bytes:
-    """Return the bytes of one file of a pack; each pack is unpacked and checked once, in whatever order files are asked.
+    """Return the bytes of one file of a pack; a pack is unpacked and checked once, whatever the order.
 
     Raises:
         InvalidDocumentError: The pack is not whole, or cannot be read; see :func:`unpack`.
@@ -172,42 +172,46 @@ _Key = tuple[str, str, tuple[int, ...]]
 
 
 class _Spool:
-    """Unpacked packs in one file that has no name, so that nobody else can write what was checked, and that goes with
-    the process."""
+    """Unpacked packs in a file that has no name, so that nobody else can write what was checked; it goes with us."""
 
     def __init__(self) -> None:
-        self._file: IO[bytes] | None = None
+        self._file = -1
         self._end = 0
         self._held: dict[_Key, tuple[int, Mapping[str, tuple[int, int]]]] = {}
         """First byte of each pack, and its members."""
 
     def member(self, path: str, name: str, facts: tuple[int, ...], wanted: str) -> bytes:
         """Return the bytes of one member, from where the pack lies."""
-        key = (path, name, facts)
-        held = self._held.get(key)
-        if held is None or self._file is None:
+        held = self._held.get((path, name, facts))
+        if held is None:
             opened = _opened(path, name, facts)
-            self._keep(key, opened)
+            self._keep((path, name, facts), opened)
             return opened.read(wanted)
         first, members = held
         begin, end = members[wanted]
-        data = os.pread(self._file.fileno(), end - begin, first + begin)
+        data = os.pread(self._file, end - begin, first + begin)
         return data if len(data) == end - begin else _opened(path, name, facts).read(wanted)
 
     def _keep(self, key: _Key, opened: Pack) -> None:
         if self._end + len(opened.data) > _SPOOLED_BYTES:
             return
-        import tempfile
-
         try:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="statecert-", buffering=0)  # noqa: SIM115 - as long as we live
-            if os.pwrite(self._file.fileno(), opened.data, self._end) != len(opened.data):
+            if self._file < 0:
+                self._file = _nameless()
+            if os.pwrite(self._file, opened.data, self._end) != len(opened.data):
                 return
         except OSError:
             return  # no room: packs are unpacked again instead
         self._held[key] = (self._end, opened.members)
         self._end += len(opened.data)
+
+
+def _nameless() -> int:
+    import tempfile
+
+    descriptor, name = tempfile.mkstemp(prefix="statecert-")
+    os.unlink(name)  # noqa: PTH108 - a quick gate imports no pathlib
+    return descriptor
 
 
 _SPOOL: Final = _Spool()

@@ -108,3 +108,62 @@ def test_a_folder_tells_where_each_file_lies_and_looks_again_when_a_pack_changes
     (tmp_path / name).write_bytes(data[:-1])
     with pytest.raises(InvalidDocumentError):
         packs.places(str(tmp_path))
+
+
+def written(folder: Path) -> tuple[str, str]:
+    name, data = packs.pack(FILES)
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(data)
+    return str(path), name
+
+
+@pytest.fixture
+def unpacked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the packs that were unpacked, since nothing was held."""
+    seen: list[str] = []
+
+    def unpack(packed: bytes, name: str) -> packs.Pack:
+        seen.append(name)
+        return whole(packed, name)
+
+    whole = packs.unpack
+    monkeypatch.setattr(packs, "unpack", unpack)
+    monkeypatch.setattr(packs, "_SPOOL", packs._Spool())
+    packs._opened.cache_clear()
+    return seen
+
+
+def test_a_pack_is_unpacked_once_though_many_others_were_read_between(tmp_path: Path, unpacked: list[str]) -> None:
+    folders = [tmp_path / str(number) for number in range(5)]
+    for folder in folders:
+        folder.mkdir()
+    held = [written(folder) for folder in folders]
+    unpacked.clear()
+
+    for path, data in (*FILES, *reversed(FILES)):
+        assert [packs.member(file, name, path) for file, name in held] == [data] * 5
+    assert len(unpacked) == 5
+
+
+def test_without_room_for_what_was_unpacked_files_come_back_all_the_same(
+    tmp_path: Path, unpacked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packs, "_SPOOLED_BYTES", 10)
+    file, name = written(tmp_path)
+    unpacked.clear()
+
+    for path, data in FILES:
+        packs._opened.cache_clear()
+        assert packs.member(file, name, path) == data
+    assert len(unpacked) == len(FILES)
+
+
+def test_a_pack_that_was_changed_since_is_not_answered_from_what_was_held(tmp_path: Path, unpacked: list[str]) -> None:
+    file, name = written(tmp_path)
+    assert packs.member(file, name, FILES[0][0]) == FILES[0][1]
+    assert unpacked
+    Path(file).write_bytes(lzma.compress(b"another thing\n"))
+
+    with pytest.raises(InvalidDocumentError):
+        packs.member(file, name, FILES[0][0])

@@ -55,14 +55,20 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
     kinds: dict[tuple[str, int, int, str], tuple[tuple[str, str], ...]] = {}
     sessions = {arm.id: sessions_of(arm) for arm in view.cell.arms}
     told = {arm.id: row_types(view.cell, arm, view.told) for arm in view.cell.arms}
+    faults: dict[str, str] = {}
+    labels: dict[tuple[str, str], str] = {}
     for point in view.points.values():
         rows = view.table(point).rows
-        fault = table_fault(rows, view.cell.families)
+        if point.root not in faults:
+            faults[point.root] = table_fault(rows, view.cell.families)
+        fault = faults[point.root]
         if not fault:
             session = (point.arm, point.rep, *sessions[point.arm][point.label])
             listed = tuple((row.name, row.family) for row in rows if row.family not in _COME_AND_GO)
             fault = "" if kinds.setdefault(session, listed) == listed else "parts_come_and_go:"
-        if fault or (fault := _mislabelled(rows, told[point.arm]) or unwritten(point, rows)):
+        if (point.arm, point.root) not in labels:
+            labels[point.arm, point.root] = _mislabelled(rows, told[point.arm])
+        if fault or (fault := labels[point.arm, point.root] or unwritten(point, rows)):
             return _failed(spec, point, fault)
     unchanging = _unchanging(view)
     if unchanging is not None:

@@ -43,16 +43,22 @@ def check(subject: Subject) -> Problems:
 def _faults(sight: Sight, cell: str) -> Iterator[tuple[Point, PartRow, str]]:
     judged: set[tuple[str, str]] = set()
     told: dict[str, Mapping[str, Collection[str]]] = {}
+    fitting: set[str] = set()
+    """Roots of tables of which every row fits its bytes: looks share tables."""
     for point in sight.points_of_cell(cell):
         if (point.arm, point.root) in judged:
             continue
         judged.add((point.arm, point.root))
         if point.arm not in told:
             told[point.arm] = sight.row_types(cell, point.arm)
+        fit = point.root in fitting
         for row in sight.parts(point).values():
-            fault = _fault(row) or _other(row, told[point.arm])
+            fault = ("" if fit else _fault(row)) or _other(row, told[point.arm])
             if fault:
                 yield point, row, fault
+                break
+        else:
+            fitting.add(point.root)
 
 
 def _other(row: PartRow, told: Mapping[str, Collection[str]]) -> str:
