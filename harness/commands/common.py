@@ -29,6 +29,28 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
 
 
+def add_action(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser], name: str, *, does: str, examples: str
+) -> argparse.ArgumentParser:
+    """One action of a command that has several; its own help shows its examples.
+
+    Args:
+        actions: Of the command.
+        name: Of the action, as it is typed.
+        does: What it does, in a line.
+        examples: Of the whole command, one a line; those of this action are shown.
+    """
+    lines = [line.removeprefix("example: ").strip() for line in examples.splitlines()]
+    own = [line for line in lines if line.split()[2:3] == [name]]
+    return actions.add_parser(
+        name,
+        help=does,
+        description=does,
+        epilog="example: " + "\n         ".join(own),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
 def add_scenarios(parser: argparse.ArgumentParser) -> None:
     """Scenario names, the suite and the scale."""
     parser.add_argument(

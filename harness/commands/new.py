@@ -16,6 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from harness.commands.common import add_action
 from harness.errors import ExitCode, StorageError, UsageError
 
 EXAMPLE = 'example: statecert new scenario A30 --title "A prompt served twice"\n         statecert new adapter mine\n'
@@ -37,14 +38,16 @@ _MOST: Final = 40
 def configure(parser: argparse.ArgumentParser) -> None:
     """What to write, its name, where."""
     kinds = parser.add_subparsers(dest="kind", required=True, metavar="scenario|adapter|driver")
-    scenario = kinds.add_parser("scenario", help="a scenario file that passes on the torch engine")
+    scenario = add_action(kinds, "scenario", does="a scenario file that passes on the torch engine", examples=EXAMPLE)
     scenario.add_argument("id", help="family letter and number, like A30")
     scenario.add_argument("--title", default=TITLE, help="what is shown, in a few words (default: %(default)s)")
     scenario.add_argument("--dir", type=Path, default=Path("scenarios"), help="folder (default: %(default)s)")
-    adapter = kinds.add_parser("adapter", help="a package with a toy engine behind the seam")
+    adapter = add_action(kinds, "adapter", does="a package with a toy engine behind the seam", examples=EXAMPLE)
     adapter.add_argument("name", help="name of the engine: lower-case letters, digits, dashes")
     adapter.add_argument("--dir", type=Path, default=Path(), help="folder that takes the package (default: here)")
-    driver = kinds.add_parser("driver", help="a program with a toy engine that speaks the stdio protocol")
+    driver = add_action(
+        kinds, "driver", does="a program with a toy engine that speaks the stdio protocol", examples=EXAMPLE
+    )
     driver.add_argument("name", help="name of the engine: lower-case letters, digits, dashes")
     driver.add_argument("--language", choices=sorted(LANGUAGES), default="c", help="default: %(default)s")
     driver.add_argument("--dir", type=Path, default=Path(), help="folder that takes the driver's (default: here)")

@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     folder = new_run_folder(args.out)
     certificates = args.certify or folder / "certificates"
     if not args.quiet:
-        sys.stderr.write(f"starting {target.adapter} on {target.device} ...\n")
+        sys.stderr.write(f"starting {target.adapter} on {target.device}{_patience(target.device)} ...\n")
     with opened(target, folder, jobs=min(args.jobs, len(plans)), forked=args.fork) as up:
         if not args.quiet:
             sys.stderr.write(f"{up.facts.engine} {up.facts.model} on {up.facts.hw_class}\n")
@@ -109,6 +109,11 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.gate and not interrupted:
         code = worse(code, _gate(certificates, quiet=args.json))
     return code
+
+
+def _patience(device: str) -> str:
+    """What there is to wait for, where a device was asked for that need not be here."""
+    return "" if device in {"best", "cpu"} else ", once the engine's library is loaded and says whether there is one"
 
 
 def absence(up: Bench) -> str:

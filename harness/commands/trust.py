@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands.common import add_json, show
+from harness.commands.common import add_action, add_json, show
 from harness.commands.verify import REVOKED, SIGNERS
 from harness.errors import ExitCode, NothingToDoError
 from harness.wire import files
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 EXAMPLE = (
     "example: statecert trust add lab-a --key lab-a.pub --valid-before 2027-12-31\n"
     "         statecert trust list\n"
+    "         statecert trust remove lab-a\n"
     "         statecert trust revoke --key lab-a.pub"
 )
 _BYTES = 1024 * 1024
@@ -36,17 +37,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--signers", type=Path, default=SIGNERS, metavar="FILE", help="default: %(default)s")
     parser.add_argument("--revoked", type=Path, default=REVOKED, metavar="FILE", help="default: %(default)s")
     actions = parser.add_subparsers(dest="action", required=True, metavar="add|list|remove|revoke")
-    add = actions.add_parser("add", help="let a key sign")
+    add = add_action(actions, "add", does="let a key sign", examples=EXAMPLE)
     add.add_argument("principal", help="who signs: a lab, like lab-a; not a person")
     add.add_argument("--key", type=Path, required=True, metavar="FILE.pub", help="OpenSSH Ed25519 public key")
     add.add_argument("--namespaces", default="statecert/*", metavar="PATTERNS", help="default: %(default)s")
     add.add_argument("--valid-after", default="", metavar="TIME", help="like 2026-01-01 or 2026-01-01T12:00:00Z, UTC")
     add.add_argument("--valid-before", default="", metavar="TIME", help="the same")
-    add_json(actions.add_parser("list", help="show who may sign what, and until when"))
-    remove = actions.add_parser("remove", help="take lines out")
+    add_json(add_action(actions, "list", does="show who may sign what, and until when", examples=EXAMPLE))
+    remove = add_action(actions, "remove", does="take lines out", examples=EXAMPLE)
     remove.add_argument("principal")
     remove.add_argument("--key", type=Path, metavar="FILE.pub", help="only this key of the principal")
-    revoke = actions.add_parser("revoke", help="let nothing count that a key ever signed")
+    revoke = add_action(actions, "revoke", does="let nothing count that a key ever signed", examples=EXAMPLE)
     revoke.add_argument("--key", type=Path, required=True, metavar="FILE.pub")
 
 

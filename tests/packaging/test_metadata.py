@@ -32,6 +32,16 @@ def project() -> dict[str, Any]:
     return found
 
 
+ACTIONS = [
+    (name, action)
+    for name, actions in {
+        "trust": ("add", "list", "remove", "revoke"),
+        "new": ("scenario", "adapter", "driver"),
+    }.items()
+    for action in actions
+]
+
+
 def pinned() -> dict[str, str]:
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     pairs = (line.split("==") for line in lines if "==" in line and not line.startswith("#"))
@@ -129,6 +139,16 @@ def test_help_shows_an_example_and_the_exit_codes(name: str, capsys: pytest.Capt
     assert f"example: statecert {name}" in said
     assert "exit codes: 0 good" in said
     assert f"usage: statecert {name}" in said
+
+
+@pytest.mark.parametrize(("name", "action"), ACTIONS)
+def test_help_of_an_action_shows_its_own_example(name: str, action: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main([name, action, "--help"])
+
+    said = capsys.readouterr().out
+    assert left.value.code == 0
+    assert f"example: statecert {name} {action} " in said.replace("\n", " ")
 
 
 def test_the_overview_names_every_command() -> None:
