@@ -19,6 +19,7 @@ from threading import Timer
 from typing import TYPE_CHECKING, Final
 
 from harness.campaigning.campaign import Campaign, Tell, Write, conduct, require_able
+from harness.campaigning.kv_probes import Paths, refusal_of_paths
 from harness.campaigning.kv_resuming import NOTHING, Kept
 from harness.deriving.kv_entries import TYPES
 from harness.deriving.kv_plan import CODECS, CODED, KV, LIMITS, MODELS, VERSION, Group, plan_groups
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
 
 PREFIXES: Final = (4000, 19_000)
 ENCODERS: Final = ("compiled", "numpy", "oracle")
-RESTORERS: Final = (*ENCODERS, "torch", "triton")
-"""Declared paths. ``torch`` and ``triton`` decode on the device of the rows; ``triton`` knows version 2 alone."""
+KERNELS: Final = ("triton", "triton_interpreted")
+"""A kernel that knows version 2 alone, on a device and in Triton's interpreter."""
+RESTORERS: Final = (*ENCODERS, "torch", *KERNELS)
+"""Declared paths. ``torch`` and ``triton`` decode on the device of the rows."""
 _LONGEST: Final = 3600
 """Seconds in which a process must tell something."""
 _RECORDS: Final = frozenset({"kv_page", "kv_round", "kv_memory", "kv_walk", "kv_probe", "kv_oracle"})
@@ -108,7 +111,7 @@ def procedure_of(asked: Asked, device: str = "cpu") -> Mapping[str, object]:
         UsageError: A type, a model or a path that is none, a scale below 1, or too few rounds to say anything.
     """
     restore = asked.restored_on(device)
-    if asked.path not in ENCODERS or restore not in RESTORERS or (restore == "triton" and 1 in asked.versions):
+    if asked.path not in ENCODERS or restore not in RESTORERS or (restore in KERNELS and 1 in asked.versions):
         raise UsageError(
             f"found paths {asked.path} and {restore}; encoding: {', '.join(ENCODERS)}, restoring: "
             f"{', '.join(RESTORERS)}, triton for version 2 alone"
@@ -165,9 +168,9 @@ def run_kv(bench: Bench, asked: Asked | Kept, tell: Tell | None = None) -> Campa
     adapter, group = bench.target.adapter, bench.target.group
     require_able(bench, ())
     device = _device(bench)
-    _require_pages(adapter, group)
     kept = asked if isinstance(asked, Kept) else NOTHING
     procedure = kept.procedure if isinstance(asked, Kept) else procedure_of(asked, device)
+    _require_pages(adapter, group, device, procedure)
     kept.require_same(bench)
 
     def work(write: Write) -> Sequence[EngineHost]:
@@ -196,19 +199,23 @@ def run_kv(bench: Bench, asked: Asked | Kept, tell: Tell | None = None) -> Campa
     return conduct(bench, KV, procedure, work)
 
 
-def _require_pages(adapter: str, group: str) -> None:
-    """Do nothing if an adapter offers its rows as pages.
+def _require_pages(adapter: str, group: str, device: str, procedure: Mapping[str, object]) -> None:
+    """Do nothing if an adapter offers its rows as pages, and the declared paths run there.
 
     Raises:
         NothingToDoError: It does not.
+        UsageError: A path does not run on this machine and device.
     """
     found = registry.load(adapter, group)
     if not isinstance(found, Paged):
         raise NothingToDoError(f"{adapter} does not offer its K/V rows as pages")
     try:
-        found.open_pages({})
+        pages = found.open_pages({"device": device})
     except PageRefusedError as error:
         raise NothingToDoError(str(error)) from error
+    refused = refusal_of_paths(pages, Paths(str(procedure["path"]), str(procedure["restore"])))
+    if refused:
+        raise UsageError(refused)
 
 
 def child(asked: Mapping[str, object]) -> Iterator[Mapping[str, object]]:

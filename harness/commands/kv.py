@@ -64,7 +64,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--path", default="compiled", help="encodes: compiled, numpy, oracle (default: compiled)")
     parser.add_argument(
         "--restore", default="", metavar="PATH",
-        help="decodes: as --path, or torch or triton on the device (default: that of --path; torch on other devices)",
+        help="decodes: as --path, or torch, triton or triton_interpreted on the device (default: that of "
+        "--path; torch on other devices)",
     )  # fmt: skip
     parser.add_argument(
         "--resume", type=Path, metavar="FILE", help="go on with a campaign that was broken off, by its options"

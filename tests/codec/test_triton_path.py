@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from harness import cli
 from harness.codec.errors import PathError
+from harness.errors import ExitCode
 from harness.torch_engine.archives import Archiver
 from harness.torch_engine.coded import restoring
 from harness.torch_engine.errors import OptionError
@@ -54,6 +56,7 @@ for bins in (16, 32):
 ARCHIVE = """
 import torch
 from harness.codec.archive import decode_page, read_archive
+from harness import cli
 from harness.codec.errors import PathError
 from harness.codec.paths import coder
 from harness.selfcheck import codecs
@@ -73,7 +76,9 @@ from tests.codec.test_torch_path import GOLDEN, bytes_of, targets
 data = (GOLDEN / "page-v2.ckg1").read_bytes()
 wanted = bytes(decode_page(data, path=coder("oracle")))
 pieces = targets(torch.zeros(len(wanted), dtype=torch.uint8))
-restoring.import_page(data, pieces, path="triton")
+for declared in ("triton", "triton_interpreted"):
+    ran = restoring.fill(restoring.place(data, pieces), declared)
+    assert ran == "triton_interpreted", "an interpreted kernel is not called by the name of a compiled one"
 assert bytes_of(pieces) == wanted, "every element type, a transposed V, exact bytes"
 """
 
@@ -126,6 +131,18 @@ def test_the_path_is_refused_where_its_library_is_not_there(monkeypatch: pytest.
         restoring.require_path("triton", torch.device("cpu"))
     with pytest.raises(OptionError, match="archive_path"):
         Archiver("triton")
+
+
+@pytest.mark.parametrize("path", ["triton", "triton_interpreted"])
+def test_a_matrix_is_not_begun_on_a_path_that_does_not_run_here(
+    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    words = ["--scale", "400", "--type", "f16", "--model", "wide", "--lcg", "2", "--path", "numpy"]
+
+    assert cli.main(["kv", *words, "--restore", path, "--out", str(tmp_path)]) == ExitCode.USAGE
+    assert "expected the library triton, found none" in capsys.readouterr().err
+    assert not list(tmp_path.rglob("kv.jsonl"))
 
 
 def test_a_path_that_nobody_knows_is_refused_by_name() -> None:

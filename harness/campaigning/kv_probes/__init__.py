@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from harness.campaigning.kv_probes import coding, harming, storing, typed
-from harness.campaigning.kv_probes.tools import Paths, Probe
-from harness.engines.pages import PageEngine
+from harness.campaigning.kv_probes.tools import Paths, Probe, session_of
+from harness.engines.pages import PageEngine, PageRefusedError
 
-__all__ = ["Paths", "probe_all"]
+__all__ = ["Paths", "probe_all", "refusal_of_paths"]
 
 _PARTS: Final[Mapping[str, Callable[[PageEngine, Paths], Iterator[Probe]]]] = {
     "H01": coding.tiles,
@@ -39,3 +39,17 @@ def probe_all(pages: PageEngine, paths: Paths, only: str = "") -> Iterator[Mappi
         if only in ("", entry):
             for name, observed, expected in part(pages, paths):
                 yield {"entry": entry, "name": name, "observed": observed, "expected": expected}
+
+
+def refusal_of_paths(pages: PageEngine, paths: Paths) -> str:
+    """Return with which words an engine refuses a declared path here; empty if it takes both.
+
+    Other refusals are left to the probes.
+    """
+    source = session_of(pages, {"k_type": "f16", "v_type": "f16"}, tokens=8)
+    try:
+        data = source.archive(2, paths.code, transposed=False)
+        source.fork().bring_archive(data, source.tail(), paths.restore, transposed=False)
+    except PageRefusedError as error:
+        return str(error) if error.word == "codec.path" else ""
+    return ""

@@ -28,6 +28,8 @@ TORCH = "torch"
 """The path that runs on the device of the buffers."""
 TRITON = "triton"
 """The path of CUDA and ROCm that decodes LCG2 in a kernel of its own."""
+INTERPRETED: Final = "triton_interpreted"
+"""The same kernel in Triton's interpreter, on any device; a path of its own, so that nobody takes one for the other."""
 
 
 HOST: Final = ("compiled", "numpy", "oracle")
@@ -83,23 +85,24 @@ def fill(placed: Placed, path: str = TORCH, *, wrote: Callable[[int], None] | No
 
     Args:
         placed: from `place`.
-        path: what decodes: ``torch`` or ``triton`` on the device of the buffers, or a path of `harness.codec.paths` on
-            the host. ``triton`` decodes LCG2 in a kernel, and no LCG1 at all.
+        path: what decodes: ``torch`` or ``triton`` (in its interpreter: ``triton_interpreted``) on the device of the
+            buffers, or a path of `harness.codec.paths` on the host. ``triton`` has a kernel for LCG2 alone.
         wrote: told after each record how many are written; may raise to break off.
 
     Returns:
         The path that ran.
 
     Raises:
-        CodecError: a symbol outside its bins, a value outside f16, or a path that is not there.
+        CodecError: a symbol outside its bins, a value outside f16, or a path that is not there (nothing is written).
     """
-    if path not in (TORCH, TRITON, *HOST):
+    if path not in (TORCH, TRITON, INTERPRETED, *HOST):
         raise PathError(f"path: expected {TORCH}, {TRITON} or one of {', '.join(HOST)}, found {path!r}")
+    device = placed.rows[0][1].device if placed.rows else torch.device("cpu")
     host = coder(path) if path in HOST else None
     coded = [record.segment for record, _ in placed.rows if record.segment is not None]
     first = [segment for segment in coded if segment.version == 1]
-    symbols = _symbols(first, placed.rows[0][1].device) if placed.rows and host is None else iter(())
-    ran = host.name if host is not None else path
+    symbols = _symbols(first, device) if host is None else iter(())
+    ran = host.name if host is not None else require_path(path, device)
     for count, (record, target) in enumerate(placed.rows, start=1):
         if record.segment is None:
             target.copy_(torch.frombuffer(bytearray(record.payload), dtype=torch.uint8))
@@ -181,7 +184,7 @@ def _fill_on_device(record: Record, segment: Segment, target: Tensor, path: str,
     if segment.version == 2:
         packed = torch.from_numpy(np.array(segment.payload)).to(device)
         _restore_of(path)(packed, maxima, segment.bins, values)
-    elif path == TRITON:
+    elif path != TORCH:
         raise PathError("path triton: expected segments of version 2, found version 1; declare torch for it")
     else:
         packing.dequantise_into(next(symbols), maxima, segment.bins, values)
@@ -207,7 +210,7 @@ def require_path(path: str, device: torch.device) -> str:
     Raises:
         PathError: it cannot.
     """
-    if path not in (TORCH, TRITON):
+    if path not in (TORCH, TRITON, INTERPRETED):
         raise PathError(f"path: expected {TORCH} or {TRITON}, found {path!r}")
     if path == TORCH:
         return path
@@ -221,4 +224,6 @@ def require_path(path: str, device: torch.device) -> str:
         raise PathError(
             f"path triton: expected a CUDA or ROCm device, found {device.type}; TRITON_INTERPRET=1 runs it there"
         )
-    return f"{TRITON}_interpreted" if triton_kernels.INTERPRETED else TRITON
+    if path == INTERPRETED and not triton_kernels.INTERPRETED:
+        raise PathError(f"path {INTERPRETED}: expected TRITON_INTERPRET=1, found none; declare {TRITON}")
+    return INTERPRETED if triton_kernels.INTERPRETED else TRITON
