@@ -18,11 +18,14 @@ from harness.model.scenario import CellPlan, Plan
 from harness.model.target import Target
 from harness.model.values import CellId, Outcome
 from harness.pipeline import Bench, bench, evidence_path, file_evidence, new_run_folder
+from harness.reporting.units import counted
 from harness.running.run import INTERRUPTED, OpenRun
 from harness.wire.evidence_doc import EvidenceWriter
 
 ACCELERATOR: Final = "accelerator"
 """Device name that stands for the first one that is not the CPU."""
+NOTHING_RAN: Final = "nothing_ran"
+"""Why a draft was made of a scenario of which no cell ran."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +90,8 @@ class LiveRuns:
         self.lost = False
         """Whether a child was lost after its last cell was judged."""
         self._written: list[str] = []
+        self._nothing_ran: list[str] = []
+        """Scenarios of which no cell ran: one line tells them all."""
         self._verdicts: dict[tuple[str, str], CellVerdict] = {}
         self._procedures: dict[str, str] = {}
         """Digest of the procedure of each scenario that ran."""
@@ -128,6 +133,9 @@ class LiveRuns:
         self._stack.close()
         if self._bench is not None:
             self._written.insert(0, f"run folder {self._bench.folder}")
+            if self._nothing_ran:
+                drafts = f"{counted(len(self._nothing_ran), 'draft')} in {self._bench.folder / 'drafts'}"
+                self._written.append(f"{drafts} (nothing_ran): {', '.join(self._nothing_ran)}")
         return self._written
 
     def _opened(self, plan: Plan) -> _Open:
@@ -202,6 +210,9 @@ class LiveRuns:
             finished = file_evidence(self._bench, live.plan, live.path, self._bench.folder / "certificates")
         except StatecertError as problem:
             self._written.append(f"{live.plan.scenario.id}: {problem}")
+            return
+        if finished.draft == NOTHING_RAN:
+            self._nothing_ran.append(live.plan.scenario.id)
             return
         what = f"draft ({finished.draft})" if finished.draft else "certificate"
         named = next((path for path in finished.paths if path.suffix == ".json" and "ledger" not in path.parts), None)

@@ -247,6 +247,10 @@ class MlxAdapter(TorchAdapter):
         """The library, and the files of the tiny models."""
         return ("mlx.core", *sorted({f"mlx_lm.models.{one.module}" for one in mlx_models.TINY.values()}))
 
+    def plan(self, options: Options, *, memory: int, context: int) -> Mapping[str, int]:  # noqa: ARG002
+        """Nothing: the plan of the embedded engine is about weights and buffers that this library does not have."""
+        return {}
+
     def targets(self) -> Sequence[tuple[str, Options, str]]:
         """What a lab may name."""
         made = [(f"mlx-{name}", {"preset": name}, "") for name in ("tiny", *mlx_models.TINY)]

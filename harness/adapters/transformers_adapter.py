@@ -218,6 +218,10 @@ class TransformersAdapter(TorchAdapter):
             *sorted({transformers_models.module_of(one.type) for one in transformers_models.TINY.values()}),
         )
 
+    def plan(self, options: Options, *, memory: int, context: int) -> Mapping[str, int]:  # noqa: ARG002
+        """Nothing: the plan of the embedded engine is about weights and buffers that this library does not have."""
+        return {}
+
     def targets(self) -> Sequence[tuple[str, Options, str]]:
         """What a lab may name."""
         made = [(f"transformers-{name}", {"preset": name}, "") for name in ("tiny", *transformers_models.TINY)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.commands.common import add_json, add_target, chosen_target, opened, show
+from harness.commands.common import add_json, add_target, chosen_target, opened, show, typed
 from harness.errors import ExitCode, UsageError
 from harness.model.values import TreeState, Verdict
 
@@ -137,4 +137,4 @@ def _filed(done: Campaign, certificates: Path) -> str:
     if reason:
         return f"draft         {paths[0]} ({reason})\n"
     written = next((path for path in paths if path.parent.name not in {"evidence"} and path.suffix == ".json"), None)
-    return f"certificate   {written or certificates}\nnext          statecert gate {certificates}\n"
+    return f"certificate   {written or certificates}\nnext          {typed()} gate {certificates}\n"

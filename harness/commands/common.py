@@ -210,6 +210,12 @@ def show(table: Table, *, as_json: bool) -> None:
     sys.stdout.write(render_terminal(table, colour=use_colour(), width=width(), whole=whole))
 
 
+def typed() -> str:
+    """How this command is typed here: its name where the shell finds it, else the path that it was started by."""
+    started = sys.argv[0]
+    return started if Path(started).name == "statecert" and shutil.which("statecert") is None else "statecert"
+
+
 def use_colour() -> bool:
     """Whether standard output is a terminal that wants colour."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")

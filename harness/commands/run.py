@@ -26,6 +26,7 @@ from harness.commands.common import (
     opened,
     require_folder,
     show,
+    typed,
     use_colour,
     why,
 )
@@ -105,7 +106,9 @@ def run(args: argparse.Namespace) -> ExitCode:
     show(cell_table(finished, absent=up.host.absent, declared=up.host.capabilities), as_json=args.json)
     code = exit_code(finished, interrupted=interrupted)
     if not args.json:
-        _epilogue(finished, folder, certificates, interrupted=interrupted)
+        begun = {one.plan.scenario.id for one in finished}
+        left = [plan.scenario.id for plan in plans if plan.scenario.id not in begun]
+        _epilogue(finished, folder, certificates, left=left, interrupted=interrupted)
     if args.gate and not interrupted:
         code = worse(code, _gate(certificates, quiet=args.json))
     return code
@@ -225,22 +228,34 @@ def worse(one: ExitCode, other: ExitCode) -> ExitCode:
     return min(one, other, key=order.index)
 
 
-def _epilogue(finished: Sequence[Finished], folder: Path, certificates: Path, *, interrupted: bool) -> None:
+def _epilogue(
+    finished: Sequence[Finished], folder: Path, certificates: Path, *, left: Sequence[str], interrupted: bool
+) -> None:
     say: Callable[[str], int] = sys.stdout.write
     drafts = sorted({one.draft for one in finished if one.draft})
     issued = sum(1 for one in finished if not one.draft)
     if interrupted:
-        say("interrupted: cells that did not begin are not_run; what was written is in the run folder\n")
+        say(broken_off(left))
     say(f"run folder    {folder}\n")
     if issued:
         say(f"certificates  {certificates} ({issued})\n")
     if drafts:
         say(f"drafts        {folder / 'drafts'} ({len(finished) - issued}): {'; '.join(drafts)}\n")
     if issued:
-        say(f"next          statecert report {certificates}\n")
-        say(f"              statecert gate {certificates} --require-pass\n")
+        say(f"next          {typed()} report {certificates}\n")
+        say(f"              {typed()} gate {certificates} --require-pass\n")
     else:
-        say(f"next          statecert judge {finished[0].evidence}\n" if finished else "")
+        say(f"next          {typed()} judge {finished[0].evidence}\n" if finished else "")
+
+
+def broken_off(left: Sequence[str]) -> str:
+    """What Ctrl-C left undone, in one line.
+
+    Args:
+        left: Ids of the scenarios that did not begin.
+    """
+    never = f"; did not begin, so nothing is written of them: {', '.join(left)}" if left else ""
+    return f"interrupted: cells that did not begin are not_run{never}\n"
 
 
 def _gate(certificates: Path, *, quiet: bool) -> ExitCode:

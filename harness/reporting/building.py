@@ -16,7 +16,7 @@ from harness.reporting.matrix import CellState, matrix, tallies
 from harness.reporting.problems import headline, problems
 from harness.reporting.reading import UNKNOWN, flat, integer, items, mapping, text, texts
 from harness.reporting.reasons import left_out_sentence
-from harness.reporting.subjects import grid_of
+from harness.reporting.subjects import grid_of, shown
 from harness.reporting.timings import first_token_bars, timing_sheet
 from harness.reporting.units import counted, duration, number, size
 from harness.reporting.view import (
@@ -168,12 +168,16 @@ def claim_page(claim_key: str, archive: Archive) -> ClaimPage:
 
 
 def overview(archive: Archive) -> Overview:
-    """Return one row per claim key, worst first."""
+    """Return one row per claim key, worst first; one without a current certificate counts as what became of it."""
     rows = [_row(key, archive) for key in archive.claim_keys]
     rows.sort(key=lambda row: (row.state != "current", _badness(row.overall), row.claim_key))
-    decisions = [row.overall for row in rows]
-    words = ", ".join(f"{decisions.count(word)} {mark(word).word}" for word in dict.fromkeys(decisions))
-    sentence = f"{counted(len(rows), 'claim key')} in {counted(len(archive.certificates), 'certificate')}: {words}."
+    decisions = [shown(row) for row in rows]
+    words = ", ".join(f"{decisions.count(word)} {mark(word).word.lower()}" for word in dict.fromkeys(decisions))
+    current = sum(one.status.state is CertificateState.CURRENT for one in archive.certificates)
+    sentence = (
+        f"{counted(len(rows), 'claim key')}: {words}. "
+        f"{counted(len(archive.certificates), 'certificate')}, {current:,} current."
+    )
     return Overview(
         sentence=sentence if rows else "There is no certificate.",
         grid=grid_of(rows),

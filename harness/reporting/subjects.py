@@ -44,16 +44,16 @@ def _steps(claim_key: str) -> tuple[str, str, str]:
 
 
 def _square(row: OverviewRow | None) -> Square | None:
-    return Square(state=_shown(row), claim_key=row.claim_key, id=row.id) if row else None
+    return Square(state=shown(row), claim_key=row.claim_key, id=row.id) if row else None
 
 
-def _shown(row: OverviewRow) -> State:
+def shown(row: OverviewRow) -> State:
     """Return the decision of a current certificate; one that is not current shows that instead, never as good."""
     return row.overall if row.state == CertificateState.CURRENT else row.state
 
 
 def _note(rows: Sequence[OverviewRow], hardware: str, *, apart: bool) -> str:
-    marks = {_shown(row): mark(_shown(row)) for row in rows}
+    marks = {shown(row): mark(shown(row)) for row in rows}
     legend = ", ".join(f"{one.glyph} {one.word}" for _, one in sorted(marks.items()))
     place = f"On {hardware}, where no other class of hardware is named." if apart else f"On {hardware}."
     return f"{place} {legend}; empty: no certificate." if rows else ""

@@ -183,3 +183,8 @@ def test_every_obligation_is_met(arch: str, tmp_path: Path) -> None:
 
     assert [one.reason for one in found if one.outcome is not Outcome.PASS] == ["not declared: archive"]
     assert (Capability.ROLLBACK in opened.capabilities) is (arch in ("", "attention", "sliding"))
+
+
+def test_the_memory_plan_of_the_embedded_engine_is_not_told_of_this_one(adapter) -> None:  # type: ignore[no-untyped-def]
+    assert adapter.plan({"preset": "tiny"}, memory=1 << 30, context=1024) == {}
+    assert adapter.plan({"preset": "llama"}, memory=1 << 30, context=1024) == {}

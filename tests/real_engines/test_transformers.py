@@ -197,3 +197,8 @@ def test_the_matrix_of_element_types_is_refused_since_its_cache_has_no_pages(
 ) -> None:
     assert cli.main(["kv", "--target", "transformers", "--out", str(tmp_path)]) == ExitCode.NOTHING
     assert "transformers: its cache is an object of a library, not pages" in capsys.readouterr().err
+
+
+def test_the_memory_plan_of_the_embedded_engine_is_not_told_of_this_one(adapter) -> None:  # type: ignore[no-untyped-def]
+    assert adapter.plan({"preset": "tiny"}, memory=1 << 30, context=1024) == {}
+    assert adapter.plan({"preset": "llama"}, memory=1 << 30, context=1024) == {}

@@ -177,7 +177,16 @@ def test_the_overview_has_one_row_per_claim_key_worst_first() -> None:
     assert [(row.claim_key[:3], row.overall) for row in made.rows] == [("B01", "stop"), ("A16", "pass")]
     assert made.rows[0].cells == "1/4 pass, 1 fail, 1 inconclusive, 1 not run"
     assert made.rows[0].headline == "warm: State parts differ from the reference. (2 more problems)"
-    assert made.sentence == "2 claim keys in 2 certificates: 1 stop, 1 pass."
+    assert made.sentence == "2 claim keys: 1 stop, 1 pass. 2 certificates, 2 current."
+
+
+def test_a_withdrawn_pass_is_counted_as_withdrawn_and_never_as_a_pass() -> None:
+    taken_back = {**PASSED, "claim_key": "B01/torch-tiny/cpu-x86_64-avx512"}
+
+    made = overview(Archive([certificate(PASSED), certificate(taken_back, state="withdrawn")]))
+
+    assert made.sentence == "2 claim keys: 1 pass, 1 withdrawn. 2 certificates, 1 current."
+    assert [(tally.state, tally.count) for tally in made.tallies] == [("withdrawn", 1), ("pass", 1)]
 
 
 def test_a_row_without_a_conclusion_says_why() -> None:
