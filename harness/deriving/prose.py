@@ -104,6 +104,7 @@ _OTHER_VERDICTS: Final = (
 VERDICTS: Final = frozenset({"pass", "fail", "stop", *(word for word, _ in _OTHER_VERDICTS)})
 """Words of decisions and outcomes."""
 _HISTORICAL: Final = re.compile(r"\bhistorical\b", re.I)
+_CONTESTED: Final = re.compile(r"\bcontested\b", re.I)
 _STRICT: Final = re.compile(r"\b(?:qualification|certification|claims?)\b", re.I)
 
 
@@ -121,6 +122,8 @@ class Citation(NamedTuple):
     """Whether its sentence says so."""
     of_others: bool = False
     """Whether its sentence says that others published it."""
+    contested: bool = False
+    """Whether its sentence says that another machine contradicts."""
 
 
 class Block(NamedTuple):
@@ -177,7 +180,7 @@ def read_prose(path: str, data: bytes) -> Prose:
         for offset, whole in _sentences(paragraph):
             sentence = _CODE.sub(lambda code: " " if "](cert:" in code[0] else code[0], whole)
             found = list(_CITATION.finditer(sentence))
-            said = (_HISTORICAL.search(sentence) is not None, _OTHERS.search(sentence) is not None)
+            said = [one.search(sentence) is not None for one in (_HISTORICAL, _OTHERS, _CONTESTED)]
             number = line + offset
             own = [Citation(number, one[1], one[2], one[3] or "", *said) for one in found]
             citations += own

@@ -10,6 +10,7 @@ from harness.deriving.prose import VERDICTS, Citation, Prose, Said, counted, num
 from harness.gating.known import CertificateFacts
 from harness.gating.prose import cited, meant, run_rows
 from harness.gating.rule import Body, FolderFacts, Problem, Problems
+from harness.gating.rules.cg505 import contested
 
 _KINDS = ("ns", "bytes", "ppm")
 _NAMES = re.compile(r"(?<![A-Za-z0-9_])[A-Za-z_][A-Za-z0-9_.-]{0,80}")
@@ -101,7 +102,8 @@ def _count_fault(citation: Citation, body: Body) -> str:
 
 
 def standing(facts: FolderFacts, prose: Prose) -> Problems:
-    """A citation of a certificate that does not hold any more stands in a sentence that says *historical*."""
+    """What does not hold any more is cited in a sentence that says *historical*; what is disputed, *contested*."""
+    disputed = contested(facts.certificates) if prose.citations else {}
     for citation in prose.citations:
         for one in cited(facts, citation):
             state = one.state if one.state != "current" else _stale(facts, one)
@@ -109,6 +111,10 @@ def standing(facts: FolderFacts, prose: Prose) -> Problems:
                 yield Problem(
                     f"#L{citation.line}", f"cites {one.id[:12]}, which is {state}, and does not say historical"
                 )
+            held = disputed.get(one.claim_key, ()) if one.state == "current" and not citation.contested else ()
+            if others := [other.id[:12] for other in held if other.overall != one.overall]:
+                said = f"cites {one.id[:12]}, which {', '.join(others)} of another machine contradicts"
+                yield Problem(f"#L{citation.line}", f"{said}, and does not say contested")
 
 
 def _stale(facts: FolderFacts, one: CertificateFacts) -> str:

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 MAX_FINDINGS: Final = 10_000
 """Findings kept; more are counted in one finding, so that a hostile folder cannot fill the memory."""
 
+SHARED: Final = 64
+"""Certificates of a folder from which on several processes share them; few are judged before a second one has begun."""
+
 _PRECEDENCE: Final = (
     ExitCode.BROKEN,
     ExitCode.INVALID,
@@ -280,7 +283,7 @@ class _Share(NamedTuple):
 def _gate_certificates(run: _Run, facts: FolderFacts) -> None:
     """Judge the certificates of a folder, in as many processes as may be; none of them knows what another one found."""
     entries = list(facts.folder.of(Kind.CERTIFICATE))
-    if run.jobs == 1:
+    if run.jobs == 1 or len(entries) < SHARED:
         for entry in entries:
             _gate_certificate(run, facts, entry)
         return

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.deriving.prose import claims_something, counted, numbers, read_prose, verdict_of, verdicts_of
 
 
-def read(text: str) -> list[tuple[int, str, str, str, bool, bool]]:
+def read(text: str) -> list[tuple[int, str, str, str, bool, bool, bool]]:
     return [tuple(one) for one in read_prose("a.md", text.encode()).citations]  # type: ignore[misc]
 
 
@@ -20,8 +20,8 @@ def test_citations_come_with_line_words_target_pointer_and_whether_they_are_hist
     text = "One.\n\nTwo [a](cert:0123456789ab#/x/1) and\nthree. Historical: [b](cert:A01/t-t/cpu).\n"
 
     assert read(text) == [
-        (3, "a", "0123456789ab", "/x/1", False, False),
-        (4, "b", "A01/t-t/cpu", "", True, False),
+        (3, "a", "0123456789ab", "/x/1", False, False, False),
+        (4, "b", "A01/t-t/cpu", "", True, False, False),
     ]
 
 

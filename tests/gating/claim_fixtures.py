@@ -10,12 +10,14 @@ from harness.certifying.events import make_event
 from harness.certifying.issue import issue
 from harness.certifying.ledger import regenerate, write_event
 from harness.certifying.store import read_store
+from harness.deriving.fields import value_at
 from harness.deriving.prose import read_prose
 from harness.model.values import ReasonCode
 from tests.gating.fixtures import ASKED, KEY, VALID, a_failing_run, a_run, fixture, valid, valid_stop
 from tests.gating.foreign_fixtures import KEY as KEY_OF_OTHERS
 from tests.gating.foreign_fixtures import valid_foreign
 from tests.gating.fresh_fixtures import another_tree, valid_fresh
+from tests.gating.policy_fixtures import stop_elsewhere
 
 NAME = "README.md"
 BLOCK = "<!-- statecert:begin view=matrix claim=T02/fake-digests/cpu-* -->"
@@ -79,6 +81,22 @@ def _withdrawn(folder: Path) -> None:
     issue(a_run(3, 3).data(), folder)
 
 
+def valid_contested(folder: Path) -> None:
+    """One machine passes, another stops; valid, and not to be cited as if there were only one."""
+    issue(a_run(1, 1).data(), folder)
+    stop_elsewhere(folder)
+
+
+def passed(folder: Path) -> str:
+    """First digits of the certificate that passes."""
+    held = read_store(folder).certificates.values()
+    return next(one.id[:12] for one in held if value_at(one.body, "decision", "overall") == "pass")
+
+
+VALID.update(valid_contested=valid_contested)
+ASKED.update(valid_contested=says(lambda folder: f"It [passed](cert:{passed(folder)}), and is contested.\n"))
+
+
 def _superseded(folder: Path) -> None:
     issue(a_failing_run().data(), folder)
     issue(a_run(2, 2).data(), folder)
@@ -118,4 +136,11 @@ claims("CG804", cites("# Claims\n\n| CUDA | f16 | f16 | 64/64 |\n"), valid, "unc
 claims("CG805", says(lambda folder: f"It [stopped](cert:{old(folder)}).\n"), _superseded, "cites_a_superseded")
 claims("CG805", cites("It [passed](cert:*).\n", fresh_in=[str(another_tree())]), valid_fresh, "cites_a_stale", "CG601")
 claims("CG805", says(lambda folder: f"It [passed](cert:{old(folder)}).\n"), _withdrawn, "cites_a_withdrawn")
+claims("CG805", says(lambda folder: f"It [passed](cert:{passed(folder)}).\n"), valid_contested, "cites_a_contested")
+claims(
+    "CG805",
+    says(lambda folder: f"It took [{ELAPSED}](cert:{passed(folder)}#/run/elapsed_ns).\n"),
+    valid_contested,
+    "cites_a_number_of_a_contested",
+)
 claims("CG804", cites("On Metal q4_0/q4_0 passes.\n"), valid_foreign, "contradicts_a_certificate")

@@ -213,6 +213,39 @@ def brings_a_kinder_policy_with_its_records(root: Path) -> None:
     signed(root)
 
 
+@attack("CG002", 1)
+def takes_the_policy_away_with_its_records(root: Path) -> None:
+    (root / "trust" / "policy.yaml").unlink()
+    issue(a_run(3, 3).data(), folder(root))
+    signed(root)
+
+
+@attack("CG002", 1)
+def makes_a_link_of_the_policy(root: Path) -> None:
+    (root / "kinder.yaml").write_text("schema: statecert/policy/v1\nwhy: Anything goes.\n")
+    (root / "trust" / "policy.yaml").unlink()
+    (root / "trust" / "policy.yaml").symlink_to("../kinder.yaml")
+    issue(a_run(3, 3).data(), folder(root))
+    signed(root)
+
+
+@attack("CG002", 1)
+def makes_a_link_of_the_folder_of_keys(root: Path) -> None:
+    (root / "trust").rename(root / "elsewhere")
+    (root / "trust").symlink_to("elsewhere")
+    (root / "elsewhere" / "policy.yaml").write_text("schema: statecert/policy/v1\nwhy: Anything goes.\n")
+    issue(a_run(3, 3).data(), folder(root))
+    signed(root)
+
+
+@attack("CG002", 1)
+def extends_its_key_in_the_same_change(root: Path) -> None:
+    keys = root / "trust" / "allowed_signers"
+    keys.write_text(keys.read_text() + f'lab-a namespaces="statecert/*" {sshsig.key_text(signer(2).public_key)}\n')
+    issue(a_run(3, 3).data(), folder(root))
+    signed(root)
+
+
 @attack("CG901")
 def brings_its_own_key(root: Path) -> None:
     (root / "trust" / "allowed_signers").write_text(f"lab-z {sshsig.key_text(signer(2).public_key)}\n")
@@ -360,6 +393,21 @@ def packs_evidence_and_loses_a_file_of_it(root: Path) -> None:
 @attack("CG202")
 def packs_evidence_and_exchanges_a_file_of_it(root: Path) -> None:
     repacked(root, lambda data: data.replace(b'"cached":', b'"hached":', 1))
+
+
+@attack("CG205")
+def packs_another_file_under_the_name_of_one_that_is_there(root: Path) -> None:
+    """The plain file stays, so that git sees no change; the pack waits for the day when it is gone."""
+    name, data = packs.pack([(f"evidence/{evidence(root).name}", b"another run\n")])
+    (folder(root) / packs.FOLDER).mkdir()
+    (folder(root) / name).write_bytes(data)
+
+
+@attack("CG204")
+def packs_a_run_that_nobody_names_under_a_name_of_its_own_choice(root: Path) -> None:
+    name, data = packs.pack([(f"evidence/{'a' * 64}.jsonl", evidence(root).read_bytes())])
+    (folder(root) / packs.FOLDER).mkdir()
+    (folder(root) / name).write_bytes(data)
 
 
 def repacked(root: Path, change: Callable[[bytes], bytes | None]) -> None:

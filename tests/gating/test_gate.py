@@ -211,6 +211,7 @@ def test_how_many_processes_judge_changes_nothing(
 ) -> None:
     monkeypatch.setattr(shares, "processes", lambda wanted: wanted)
     monkeypatch.setattr(shares, "LEAST", 1)
+    monkeypatch.setattr(gating, "SHARED", 1)
     folder = tmp_path / "certificates"
     folder.mkdir()
     fixture.build(folder)
@@ -224,6 +225,7 @@ def test_evidence_that_two_processes_look_at_is_counted_and_reported_once(
 ) -> None:
     monkeypatch.setattr(shares, "processes", lambda wanted: wanted)
     monkeypatch.setattr(shares, "LEAST", 1)
+    monkeypatch.setattr(gating, "SHARED", 1)
     FIXTURES["same_evidence_twice"].build(tmp_path)
 
     def check(_: Document) -> Problems:

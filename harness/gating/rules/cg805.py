@@ -1,4 +1,4 @@
-"""CG805: what is over is called historical."""
+"""CG805: what is over is called historical, and what is disputed contested."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check(facts: FolderFacts, prose: Prose) -> Problems:
-    """A citation of a certificate that does not hold any more stands in a sentence that says *historical*."""
+    """A citation of what does not hold any more stands in a sentence that says *historical*; of a disputed one too."""
     from harness.gating.citing import standing
 
     yield from standing(facts, prose)
@@ -20,10 +20,16 @@ def check(facts: FolderFacts, prose: Prose) -> Problems:
 
 RULE = Rule(
     id="CG805",
-    text="A text that cites a certificate which was superseded, withdrawn or has become stale calls it historical.",
-    pain="The stop of last month and the pass of today are quoted side by side; nobody can tell which one holds.",
-    hint="cite the certificate that holds (`statecert history ID` names it), or write that the cited one is historical",
-    failing=("cites_a_superseded", "cites_a_withdrawn", "cites_a_stale"),
+    text="A text calls what is superseded, withdrawn or stale historical, and what a machine contradicts contested.",
+    pain="The stop of last month, or of the other machine, is left out; nobody can tell which of them holds.",
+    hint="cite the one that holds (`statecert history ID` names it), or write that it is historical or contested",
+    failing=(
+        "cites_a_superseded",
+        "cites_a_withdrawn",
+        "cites_a_stale",
+        "cites_a_contested",
+        "cites_a_number_of_a_contested",
+    ),
     passing="valid_claims",
     exit_code=ExitCode.FINDINGS,
     option="--claims",
