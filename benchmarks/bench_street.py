@@ -37,6 +37,7 @@ from benchmarks.runner import (
 from harness.engines.host import EngineHost
 from harness.model.target import Target
 from harness.pipeline import available_scenarios, bench, make_plans, run_one
+from harness.reporting.units import counted
 
 PASS = "python -c pass"
 HELP = "statecert --help"
@@ -62,10 +63,20 @@ class Figure:
 
 
 def figure(
-    what: str, value: float, unit: str, at_most: float, *, share: float = 1.0, judged: bool = True, note: str = ""
+    what: str,
+    value: float,
+    unit: str,
+    at_most: float,
+    *,
+    share: float = 1.0,
+    judged: bool = True,
+    flattered: bool = False,
+    note: str = "",
 ) -> Figure:
-    """A figure with its verdict."""
-    verdict = "met" if value <= at_most else "void" if share < LEAST_PROCESSOR_SHARE else "missed"
+    """A figure with its verdict; ``flattered``: other work may make it smaller too, so that it meets nothing then."""
+    disturbed = share < LEAST_PROCESSOR_SHARE
+    met = value <= at_most and not (flattered and disturbed)
+    verdict = "met" if met else "void" if disturbed else "missed"
     return Figure(
         what=what,
         value=value,
@@ -77,17 +88,18 @@ def figure(
     )
 
 
-def long_scenario(*, quick: bool) -> list[Figure]:
-    """A02 with ``tiny`` on two threads; again, a few times, where other work took the processors."""
-    best = one_long_scenario(quick=quick)
+def long_scenario(*, quick: bool, threads: int = THREADS) -> list[Figure]:
+    """A02 with ``tiny`` on some threads; again, a few times, where other work took the processors."""
+    best = one_long_scenario(quick=quick, threads=threads)
     for _ in range(ATTEMPTS - 1):
         if not any(one.verdict == "void" for one in best):
             break
-        best = max(best, one_long_scenario(quick=quick), key=lambda found: found[0].processor_share)
+        again = one_long_scenario(quick=quick, threads=threads)
+        best = max(best, again, key=lambda found: found[0].processor_share)
     return best
 
 
-def one_long_scenario(*, quick: bool) -> list[Figure]:
+def one_long_scenario(*, quick: bool, threads: int) -> list[Figure]:
     """One cell of A02, from its beginning on: wall time, and what the child does beside forwards.
 
     Forward is the time in ``prefill`` and ``decode`` of the engine, the captures that it takes there included. All else
@@ -99,7 +111,7 @@ def one_long_scenario(*, quick: bool) -> list[Figure]:
     (whole,) = make_plans([(scenario, ())], "full", scale)
     first = next(cell.id for cell in whole.cells if cell.coords.get("arch", "hybrid") == "hybrid")
     (plan,) = make_plans([(scenario, (first,))], "full", scale)
-    target = Target(name="torch-cpu", adapter="torch", device="cpu", options={"preset": "tiny", "threads": THREADS})
+    target = Target(name="torch-cpu", adapter="torch", device="cpu", options={"preset": "tiny", "threads": threads})
     with tempfile.TemporaryDirectory(prefix="bench-street-") as folder, bench(target, Path(folder)) as up:
         before, used = up.host.times(), processor_seconds(up.host)
         began = time.perf_counter()
@@ -110,7 +122,7 @@ def one_long_scenario(*, quick: bool) -> list[Figure]:
     spent = {name: after[name] - before.get(name, 0) for name in after}
     forward = spent["forward_ns"]
     beside = spent["busy_ns"] - forward
-    share = used / (THREADS * wall)
+    share = used / (threads * wall)
     largest = sorted(
         ((ns, name.removeprefix("busy.")) for name, ns in spent.items() if name.startswith("busy.")), reverse=True
     )
@@ -118,7 +130,7 @@ def one_long_scenario(*, quick: bool) -> list[Figure]:
     others = ", ".join(f"{name} {ns / 1e9:.2f} s" for ns, name in beside_names)
     return [
         figure(
-            f"A02 at scale {scale}, {THREADS} threads",
+            f"A02 at scale {scale}, {counted(threads, 'thread')}",
             wall,
             "s",
             15,
@@ -127,12 +139,13 @@ def one_long_scenario(*, quick: bool) -> list[Figure]:
             note=f"child: forward {forward / 1e9:.2f} s, busy {spent['busy_ns'] / 1e9:.2f} s, processor {used:.2f} s",
         ),
         figure(
-            "beside forwards, by forwards",
+            f"beside forwards, {counted(threads, 'thread')}",
             100 * beside / forward,
             "%",
             3,
             share=share,
             judged=not quick,
+            flattered=True,
             note=f"largest: {others}",
         ),
     ]
@@ -267,6 +280,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     figures = [of_row(row, goals[row.case]) for row in rows if row.case in goals]
     figures += captures(quick=options.quick, repeats=options.repeats)
     figures += long_scenario(quick=options.quick)
+    figures += long_scenario(quick=options.quick, threads=1)
     figures += default_suite(quick=options.quick)
     print_figures(figures)
     machine, after = machine_facts(), load()

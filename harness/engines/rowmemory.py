@@ -166,11 +166,6 @@ class Sought:
     equal: int
     """Bytes that equal those of ``parent``: up to a mark, or all of the buffer."""
 
-    @property
-    def left(self) -> int:
-        """Bytes that have to be hashed."""
-        return self.view.nbytes - self.mark.length
-
 
 class RowMemory:
     """The streams of one cell, by part name."""
