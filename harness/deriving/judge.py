@@ -6,7 +6,7 @@ for, a look that is there twice) is refused: there is no honest verdict on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from harness.deriving.checks import run_check
 from harness.deriving.decide import decide, decide_cell, unjudged
@@ -14,10 +14,22 @@ from harness.deriving.product import expand_procedure
 from harness.deriving.support import NO_CONTROL, capabilities_missing, facts_of, for_target, templated
 from harness.deriving.view import CellView, cell_view
 from harness.errors import InvalidDocumentError, UsageError
-from harness.model.decision import CellDecision, Decision
-from harness.model.evidence import CellEvent, Difference, Distance, Evidence, Header, Observation, PartTable, Trust
+from harness.model.decision import CellDecision, CheckResult, Decision
+from harness.model.evidence import (
+    CellEvent,
+    Difference,
+    Distance,
+    Evidence,
+    Header,
+    Observation,
+    PartTable,
+    Point,
+    StepRecord,
+    Trust,
+    Turn,
+)
 from harness.model.noun import dataclass
-from harness.model.scenario import CellPlan, Plan
+from harness.model.scenario import CellPlan, CheckKind, Plan
 from harness.model.values import CellId, Observability, Outcome, Sha256
 from harness.wire.scenario_doc import procedure_digest
 
@@ -43,6 +55,7 @@ def judge(evidence: Evidence, where: str = "evidence") -> Judged:
     if evidence.end is None:
         raise InvalidDocumentError("was cut off: there is no end record", where=where)
     _require_times(evidence.observations, evidence.end.elapsed_ns, where)
+    _require_tables(evidence.observations, where)
     header = evidence.header
     plan = plan_of(header, where)
     sorted_out = _by_cell(evidence, plan, where)
@@ -55,7 +68,7 @@ def judge(evidence: Evidence, where: str = "evidence") -> Judged:
     ]
     trust = tuple(one for one in evidence.observations if isinstance(one, Trust))
     views = {cell.id: view for cell, _, view in judged if view is not None}
-    reasons = trust_faults(trust, needed=bool(views))
+    reasons = trust_faults(trust, needed=bool(views), processes=_processes(evidence.observations))
     decision = decide([(cell, decided) for cell, decided, _ in judged], reasons)
     return Judged(plan=plan, decision=decision, views=views, trust=trust)
 
@@ -87,10 +100,16 @@ def capabilities_of(header: Header) -> tuple[str, ...]:
     return tuple(str(name) for name in found) if isinstance(found, (list, tuple)) else ()
 
 
-def trust_faults(trust: Sequence[Trust], *, needed: bool) -> tuple[str, ...]:
-    """Return why the digests of a run cannot be believed, as reason codes; empty: they can."""
+def trust_faults(trust: Sequence[Trust], *, needed: bool, processes: Collection[int] = ()) -> tuple[str, ...]:
+    """Return why the digests of a run cannot be believed, as reason codes; empty: they can.
+
+    Args:
+        trust: What was done for it, by child.
+        needed: Whether any digest was judged.
+        processes: Numbers of the children that steps ran in, as far as they were written down.
+    """
     faults = []
-    if needed and not trust:
+    if (needed and not trust) or not {one.child for one in trust}.issuperset(processes):
         faults.append("trust_missing")
     if any(one.mismatches for one in trust):
         faults.append("trust_mismatch")
@@ -99,6 +118,23 @@ def trust_faults(trust: Sequence[Trust], *, needed: bool) -> tuple[str, ...]:
     if len({one.child for one in trust}) != len(trust):
         faults.append("child_twice")
     return tuple(faults)
+
+
+def _processes(observations: Sequence[Observation]) -> set[int]:
+    """Return the numbers of the children that turns ran in, and that restarts began; 0 was not written down."""
+    ran = {one.process for one in observations if isinstance(one, Turn)}
+    for one in observations:
+        begun = one.detail.get("process") if isinstance(one, StepRecord) else None
+        ran |= {begun} if isinstance(begun, int) else set()
+    return ran - {0}
+
+
+def _require_tables(observations: Sequence[Observation], where: str) -> None:
+    """A part table stands right before the first look that names it."""
+    for number, one in enumerate(observations):
+        after = observations[number + 1] if number + 1 < len(observations) else None
+        if isinstance(one, PartTable) and not (isinstance(after, Point) and after.root == one.root):
+            raise InvalidDocumentError("found a part table that no look stands behind", where=f"{where}#{number + 2}")
 
 
 def _require_times(observations: Sequence[Observation], elapsed_ns: int, where: str) -> None:
@@ -115,6 +151,8 @@ def _require_times(observations: Sequence[Observation], elapsed_ns: int, where: 
 def _by_cell(evidence: Evidence, plan: Plan, where: str) -> Mapping[CellId, Sequence[Observation]]:
     excluded = {cell.id for cell in plan.cells if cell.excluded}
     found: dict[CellId, list[Observation]] = {cell.id: [] for cell in plan.cells}
+    order = {cell.id: number for number, cell in enumerate(plan.cells)}
+    at = 0
     for number, observation in enumerate(evidence.observations, start=2):
         if isinstance(observation, (PartTable, Trust)):
             continue
@@ -123,6 +161,9 @@ def _by_cell(evidence: Evidence, plan: Plan, where: str) -> Mapping[CellId, Sequ
             raise InvalidDocumentError(f"found cell {observation.cell}, which is not in the product", where=place)
         if observation.cell in excluded or observation.cell not in plan.selected:
             raise InvalidDocumentError(f"found cell {observation.cell}, which was not to be run", where=place)
+        if order[observation.cell] < at:
+            raise InvalidDocumentError(f"found cell {observation.cell} behind a later one", where=place)
+        at = order[observation.cell]
         found[observation.cell].append(observation)
     return found
 
@@ -161,7 +202,17 @@ def judge_cell(
         return fitted, unjudged(cell, unfit, missing[0]), None
     busy = busy_at(header)
     view = cell_view(fitted, observations, tables, grade, busy, templated=templated(told), told=told)
-    return fitted, decide_cell(fitted, [run_check(view, check) for check in fitted.checks]), view
+    results = [run_check(view, check) for check in fitted.checks]
+    _require_agreement(fitted, view, results)
+    return fitted, decide_cell(fitted, results), view
+
+
+def _require_agreement(cell: CellPlan, view: CellView, results: Sequence[CheckResult]) -> None:
+    """No difference is told of what a check found equal: the look or the difference was changed."""
+    told = {check for check, _ in view.differences}
+    for spec, result in zip(cell.checks, results, strict=True):
+        if spec.kind is not CheckKind.SEEN and result.outcome is Outcome.PASS and spec.id in told:
+            raise InvalidDocumentError(f"found a difference of {spec.id}, whose looks are equal", where=cell.id)
 
 
 def busy_at(header: Header) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from harness.model.scenario import Arm, PointRef, Step, StepKind
+from harness.model.scenario import Arm, CellPlan, PointRef, Scalar, Step, StepKind
 from harness.model.values import Phase
 
 TURNS: Final = frozenset({StepKind.RUN, StepKind.RESUME, StepKind.EXTEND})
@@ -83,4 +83,24 @@ def sessions_of(arm: Arm) -> Mapping[str, tuple[int, str]]:
     for step in arm.steps:
         restarts += step.kind is StepKind.RESTART
         found[step.label] = (restarts, step.session)
+    return found
+
+
+def options_of(cell: CellPlan, arm: Arm) -> Mapping[str, Mapping[str, Scalar]]:
+    """Return with which engine and session options the session of each step is open, by label.
+
+    A session keeps what it was opened with; a restart changes what the engine is opened with, and ends all sessions.
+    """
+    engine: dict[str, Scalar] = {**cell.engine, **arm.engine}
+    opened: dict[str, Mapping[str, Scalar]] = {}
+    found: dict[str, Mapping[str, Scalar]] = {}
+    for step in arm.steps:
+        if step.kind is StepKind.RESTART:
+            engine |= step.options
+            opened.clear()
+            found[step.label] = dict(engine)
+        elif step.kind is StepKind.CLOSE:
+            found[step.label] = opened.pop(step.session, engine)
+        else:
+            found[step.label] = opened.setdefault(step.session, {**engine, **step.options})
     return found

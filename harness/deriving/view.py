@@ -52,6 +52,8 @@ class CellView:
     turns: Mapping[Place, Turn] = field(repr=False)
     steps: Mapping[Place, StepRecord] = field(repr=False)
     stores: Mapping[Place, StoreView] = field(repr=False)
+    course: Sequence[Observation] = field(default=(), repr=False)
+    """All of it, in the order of the file."""
     crashes: Sequence[Crash] = ()
     differences: Mapping[tuple[str, Phase], Difference] = field(default_factory=dict)
     """By check and phase."""
@@ -158,7 +160,8 @@ def cell_view(
         InvalidDocumentError: An observation speaks of an arm, run or step that was not planned, or is there twice.
     """
     filing = _Filing(cell)
-    for observation in observations:
+    course = tuple(observations)
+    for observation in course:
         filing.take(observation)
     return CellView(
         cell=cell,
@@ -170,6 +173,7 @@ def cell_view(
         turns=filing.turns,
         steps=filing.steps,
         stores=filing.stores,
+        course=course,
         crashes=tuple(filing.crashes),
         differences=filing.differences,
         distances=filing.distances,
@@ -193,6 +197,8 @@ class _Filing:
         self.differences: dict[tuple[str, Phase], Difference] = {}
         self.distances: dict[tuple[str, Phase, str], Distance] = {}
         self._cell = cell
+        self._look: Point | None = None
+        self._checks = {check.id: check for check in cell.checks}
         self._known = {
             (arm.id, rep, step.label)
             for arm in cell.arms
@@ -209,6 +215,7 @@ class _Filing:
                 place = self._place(observation)
                 self._once(self.points, (*place, observation.phase, observation.position), observation)
                 self.looked.setdefault(place, []).append(observation)
+                self._look = observation
             case Turn():
                 self._once(self.turns, self._place(observation), observation)
             case StepRecord():
@@ -216,8 +223,10 @@ class _Filing:
             case StoreView():
                 self._once(self.stores, self._place(observation), observation)
             case Difference():
-                self.differences.setdefault((observation.check, observation.phase), observation)
+                self._require_place(observation)
+                self._once(self.differences, (observation.check, observation.phase), observation)
             case Distance():
+                self._require_asked(observation)
                 self._once(self.distances, (observation.check, observation.phase, observation.part), observation)
             case Crash():
                 self.crashes.append(observation)
@@ -232,6 +241,27 @@ class _Filing:
                 where=self._cell.id,
             )
         return place
+
+    def _require_place(self, found: Difference) -> None:
+        """A difference is told right behind one of the two looks that show it, unless its reference ran once more."""
+        self._require_asked(found)
+        look, check = self._look, self._checks[found.check]
+        arms = {ref.arm for ref in (check.candidate, check.reference, check.at) if ref is not None}
+        told = look is not None and look.arm in arms
+        if told and look is not None and check.candidate is not None and arms != {check.candidate.arm}:
+            told = look.arm != check.candidate.arm or look.phase is found.phase
+        if not found.rerun and not told:
+            raise InvalidDocumentError(
+                f"found a difference of {found.check} at {found.phase} behind another look", where=self._cell.id
+            )
+
+    def _require_asked(self, found: Difference | Distance) -> None:
+        if found.check not in self._checks:
+            raise InvalidDocumentError(
+                f"found a {'difference' if isinstance(found, Difference) else 'distance'} of {found.check}, "
+                "which is no check of this cell",
+                where=self._cell.id,
+            )
 
     def _once(self, shelf: dict[_Key, _Value], key: _Key, value: _Value) -> None:
         if key in shelf:

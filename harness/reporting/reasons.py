@@ -94,6 +94,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "no_control": "No control of the cell can run on this target, so equality would prove nothing. A control that "
     "flips a bit needs the declared capability corrupt (with store or snapshot, where it flips one of those), and the "
     "part that it flips.",
+    "out_of_place": "Something stands in the evidence where the plan has no place for it.",
     "observation_missing": "Something that should have been observed is not in the evidence.",
     "refused": "The engine refused a step, by name.",
     "reference_refused": "The engine refused a step of the reference, so there is nothing to compare with.",

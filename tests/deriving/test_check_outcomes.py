@@ -629,7 +629,8 @@ def test_the_first_difference_is_named_with_what_the_run_located() -> None:
         shape="single_bit", parts_differing=1,
     )  # fmt: skip
     changed = BASE.with_part("warm", "again", Phase.RESTORED, "layer0.recurrent")
-    changed = replace(changed, observations=(*changed.observations, located))
+    seen = changed.observations.index(changed.point("warm", "again", Phase.RESTORED)) + 1
+    changed = replace(changed, observations=(*changed.observations[:seen], located, *changed.observations[seen:]))
 
     detail = changed.result("again").detail
 

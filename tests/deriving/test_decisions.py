@@ -27,7 +27,10 @@ def ended(record: Recorded, cell: str, event: str, reason: str) -> Recorded:
     """Let one cell come to its end without going through its arms."""
     kept = record.without(lambda one: getattr(one, "cell", "") == cell)
     told = CellEvent(cell=CellId(cell), event=event, reason=reason)
-    return Recorded(header=kept.header, observations=(*kept.observations, told), finished=kept.finished)
+    cells = [getattr(one, "cell", "") for one in record.observations]
+    at = cells.index(cell) if cell in cells else len(cells)
+    told_there = (*kept.observations[:at], told, *kept.observations[at:])
+    return Recorded(header=kept.header, observations=told_there, finished=kept.finished)
 
 
 def _twice(e: Recorded) -> Recorded:

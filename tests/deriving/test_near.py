@@ -106,7 +106,6 @@ def test_a_difference_that_nobody_measured_is_an_error_not_a_pass() -> None:
     [
         {"phase": Phase.PREFILLED},
         {"part": "layer1.k"},
-        {"check": "other"},
         {"elements": 3},
         {"element_type": "f64"},
         {"differing_elements": 0},
@@ -116,6 +115,11 @@ def test_a_difference_that_nobody_measured_is_an_error_not_a_pass() -> None:
 )
 def test_a_distance_of_something_else_measures_nothing(changes: dict[str, Any]) -> None:
     assert measured(apart(), **changes).result("again").reason == "distance_missing"
+
+
+def test_a_distance_of_a_check_that_is_not_there_is_refused() -> None:
+    with pytest.raises(InvalidDocumentError, match="distance of other, which is no check of this cell"):
+        judge(measured(apart(), check="other").evidence())
 
 
 def test_zeros_of_two_signs_are_not_equal_where_the_limit_is_nothing() -> None:

@@ -127,6 +127,8 @@ procedure:
 """A scenario with every kind of check, small enough to read."""
 
 CELL = "T01[scale=16]"
+_NO_SESSION = (StepKind.STORE, StepKind.EVICT, StepKind.CLOSE)
+"""Steps that speak of no session, or end one."""
 
 
 def sized(axes: bytes) -> bytes:
@@ -287,6 +289,12 @@ class Recorded:
         extra = () if table.root in tables else (table,)
         return replace(changed, observations=(*extra, *changed.observations))
 
+    def point(self, arm: str, label: str, phase: Phase) -> Point:
+        """Return one point of a first run."""
+        found = self._find(Point, arm, label, 0, phase=phase)
+        assert isinstance(found, Point)
+        return found
+
     def with_point(self, arm: str, label: str, phase: Phase, *, rep: int = 0, at: int = -1, **changes: Any) -> Recorded:
         """Change fields of one point."""
         point = self._find(Point, arm, label, rep, phase=phase, position=at)
@@ -413,6 +421,7 @@ class _Run:
         self._found: list[Observation] = []
         self._clock = 0
         self._cached: dict[str, bool] = {}
+        self._looked: set[str] = set()
 
     def observations(self) -> list[Observation]:
         for step in self._arm.steps:
@@ -425,7 +434,7 @@ class _Run:
         return self._found
 
     def _step(self, step: Step) -> None:
-        session = self._engine.session(step)
+        session = self._opened(step)
         match step.kind:
             case StepKind.RUN:
                 self._run(step, session)
@@ -457,6 +466,17 @@ class _Run:
             case _:
                 self._change(step)
 
+    def _opened(self, step: Step) -> Session:
+        """The session of a step; looked at where it is new and the step is one that opens it."""
+        if step.kind in _NO_SESSION:
+            return self._engine.session(step)
+        new = step.session not in self._looked
+        session = self._engine.session(step)
+        if new:
+            self._looked.add(step.session)
+            self._look(step, session, Phase.OPENED)
+        return session
+
     def _change(self, step: Step) -> None:
         if step.kind is StepKind.CORRUPT:
             self._engine.corrupt(step)
@@ -464,6 +484,7 @@ class _Run:
             self._engine.store.clear()
         elif step.kind in (StepKind.RESET, StepKind.CLOSE):
             self._engine.sessions.pop(step.session)
+            self._looked -= {step.session} if step.kind is StepKind.CLOSE else set()
         self._record(step)
 
     def _run(self, step: Step, session: Session) -> None:

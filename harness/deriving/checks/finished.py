@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.deriving.checks.answers import answer, refusal_outcome
+from harness.deriving.course import astray
 from harness.deriving.looks import TURNS, expected_phases, source
 from harness.deriving.prompts import prompt_summary
 from harness.deriving.view import CellView
@@ -33,6 +34,10 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
         fault = _step_fault(view, spec, arm, rep, step)
         if fault is not None:
             return fault
+    found = astray(view.cell, view.course)
+    if found is not None:
+        where = {"arm": found.arm, "label": found.label, "rep": found.rep, "what": found.what}
+        return answer(spec, Outcome.ERROR, "observation_missing" if found.missing else "out_of_place", detail=where)
     return answer(spec, Outcome.PASS, observed=count, limit=count, detail={"steps": count})
 
 

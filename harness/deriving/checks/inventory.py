@@ -2,7 +2,8 @@
 
 At every look: part 0 is the metadata, names are unique, the families that the scenario needs are there, sizes follow
 from shapes, K and V rows have the element types that the target says. Over all looks of one session (a restart ends it)
-the same parts are listed; only logits and sampler may come and go. And what is listed is what the engine works on: once
+the same parts are listed; only logits and sampler that were not there when it was opened may come and go, and sessions
+opened with the same options list the same. And what is listed is what the engine works on: once
 the model has been run over some tokens no part of the state has bytes of one value only, and none is the same after all
 prompts, where these end in different tokens.
 """
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.deriving.checks.answers import answer
-from harness.deriving.looks import sessions_of
+from harness.deriving.looks import options_of, sessions_of
 from harness.deriving.prompts import prompt_summary
 from harness.deriving.support import row_types
 from harness.deriving.view import CellView
@@ -70,11 +71,40 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
             labels[point.arm, point.root] = _mislabelled(rows, told[point.arm])
         if fault or (fault := labels[point.arm, point.root] or unwritten(point, rows)):
             return _failed(spec, point, fault)
-    unchanging = _unchanging(view)
-    if unchanging is not None:
-        return _failed(spec, *unchanging)
+    odd = _unlike_opened(view) or _unchanging(view)
+    if odd is not None:
+        return _failed(spec, *odd)
     looks, names = len(view.points), len({(arm, rep, name) for arm, rep, _, name in kinds})
     return answer(spec, Outcome.PASS, observed=looks, detail={"looks": looks, "sessions": names})
+
+
+def _unlike_opened(view: CellView) -> tuple[Point, str] | None:
+    """Find a look that lists less than its session did when it was opened, logits and sampler included.
+
+    Sessions that are opened with the same options list the same. What a session did not list when it was opened (a
+    sampler that is made by the first draw) may come and go.
+    """
+    options = {arm.id: options_of(view.cell, arm) for arm in view.cell.arms}
+    fresh: dict[str, tuple[str, ...]] = {}
+    opened: dict[tuple[str, int, int, str], tuple[str, ...]] = {}
+    sessions = {arm.id: sessions_of(arm) for arm in view.cell.arms}
+    for point in view.points.values():
+        names = tuple(row.name for row in view.table(point).rows)
+        session = (point.arm, point.rep, *sessions[point.arm][point.label])
+        if point.phase is Phase.OPENED:
+            opened[session] = names
+            same = fresh.setdefault(repr(sorted(options[point.arm][point.label].items())), names)
+            if same != names:
+                return point, f"parts_come_and_go:{_first_of(same, names)}"
+        lost = next((name for name in opened.get(session, ()) if name not in names), "")
+        if lost:
+            return point, f"parts_come_and_go:{lost}"
+    return None
+
+
+def _first_of(one: Sequence[str], other: Sequence[str]) -> str:
+    """Return the first name that only one of two lists has; empty: they differ in their order."""
+    return next(iter([name for name in one if name not in other] + [name for name in other if name not in one]), "")
 
 
 def table_fault(rows: Sequence[PartRow], families: Sequence[str] = ()) -> str:

@@ -1,0 +1,289 @@
+"""Evidence with one line or one part changed never keeps a pass: what the plan announces is there once, in its place.
+
+Asked of a made-up cell with every kind of step, and of a committed cell of every scenario of the default suite.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.certifying.store import read_evidence as bytes_of_evidence
+from harness.deriving.judge import judge
+from harness.deriving.looks import step_of
+from harness.errors import InvalidDocumentError
+from harness.model.evidence import (
+    CellEvent,
+    Difference,
+    Distance,
+    Evidence,
+    Observation,
+    PartTable,
+    Point,
+    StepRecord,
+    StoreView,
+    Trust,
+    Turn,
+)
+from harness.model.noun import replace
+from harness.model.scenario import CellPlan, CheckKind, PointRef
+from harness.model.values import CellId, Observability, Outcome, Phase
+from harness.wire.evidence_doc import part_table, read_evidence
+from tests.fakes.evidence import CELL, recorded
+
+CERTIFICATES = Path(__file__).parents[2] / "certificates"
+BASE = recorded()
+Change = tuple[str, Observation, Sequence[Observation]]
+"""What was done, to what, and what is left."""
+
+EXCEPTIONS = {
+    "deleted Difference": "where a difference lies explains an answer, which follows from the digests without it",
+    "deleted Distance of a control": "a control lies beyond a limit in one place at least; the others change nothing",
+    "deleted opened look of a refused step with session options": "the refusal may have been one of the options",
+    "renamed Trust, where no process was written down": "evidence of older harnesses does not say where a turn ran",
+    "swapped Difference": "two looks of one arm can show one difference, and it stays what it is",
+    "swapped Distance": "a distance is found by its check, phase and part",
+    "swapped Trust": "trust tells of a child, whenever that ended",
+    "deprived logits, where only empty sessions have the table": "an engine may list logits and sampler from the first token on",
+    "deprived part of a cell that asks for no parts": "its scenario is judged by tokens or logits alone",
+}
+"""Changes that change no answer, and why."""
+
+
+def exception(word: str, one: Any, left: Sequence[Observation], cell: CellPlan) -> str:
+    """Return which exception a change is; empty: none."""
+    kind = type(one).__name__
+    match word, one:
+        case "deleted", Distance():
+            controls = {check.id for check in cell.checks if check.kind is CheckKind.SEEN}
+            return "deleted Distance of a control" if one.check in controls else ""
+        case "deleted", Point(phase=Phase.OPENED):
+            refused = any(_place(other) == _place(one) and getattr(other, "ended", "") == "refused" for other in left)
+            step = step_of(cell.arms, PointRef(arm=one.arm, label=one.label))
+            optional = refused and step is not None and step.options
+            return "deleted opened look of a refused step with session options" if optional else ""
+        case _, PartTable():
+            if word.startswith("deprived") and cell.observability is not Observability.PARTS:
+                return "deprived part of a cell that asks for no parts"
+            new = next(
+                (other for other in left if isinstance(other, PartTable) and len(other.rows) < len(one.rows)), one
+            )
+            empty = not any(other.position for other in left if isinstance(other, Point) and other.root == new.root)
+            told = word in ("deprived of logits", "deprived of sampler.history") and empty
+            return "deprived logits, where only empty sessions have the table" if told else ""
+        case "renamed", Trust():
+            processes = {other.process for other in left if isinstance(other, Turn)}
+            return "renamed Trust, where no process was written down" if processes == {0} else ""
+        case _:
+            return f"{word} {kind}" if f"{word} {kind}" in EXCEPTIONS else ""
+
+
+def _place(one: Any) -> object:
+    return getattr(one, "arm", ""), getattr(one, "rep", 0), getattr(one, "label", "")
+
+
+def moved(seen: Sequence[Observation], number: int) -> Sequence[Observation]:
+    """Exchange one observation with the next, each with the time of its new place."""
+    one, other = seen[number], seen[number + 1]
+    times = [getattr(found, "t_ns", None) for found in (one, other)]
+    if None not in times:
+        swapped: Any = other, one
+        one, other = replace(swapped[1], t_ns=times[1]), replace(swapped[0], t_ns=times[0])
+    return [*seen[:number], other, one, *seen[number + 2 :]]
+
+
+def renamed(one: Any, labels: Sequence[str]) -> Observation | None:
+    """Return the observation under another name; None: it has none."""
+    match one:
+        case Point() | Turn() | StepRecord() | StoreView():
+            other = next((label for label in labels if label != one.label), "elsewhere")
+            return replace(one, label=other)
+        case Difference() | Distance():
+            return replace(one, check="elsewhere")
+        case CellEvent():
+            return replace(one, event="end" if one.event == "begin" else "begin")
+        case Trust():
+            return replace(one, child=one.child + 7)
+        case _:
+            return None
+
+
+def changes(seen: Sequence[Observation], every: int = 1) -> Iterator[Change]:
+    """Yield each observation deleted; and every n-th doubled, exchanged with the next, and renamed."""
+    labels = sorted({one.label for one in seen if isinstance(one, Point)})
+    for number, one in enumerate(seen):
+        yield "deleted", one, [*seen[:number], *seen[number + 1 :]]
+        if number % every:
+            continue
+        yield "doubled", one, [*seen[: number + 1], one, *seen[number + 1 :]]
+        if number + 1 < len(seen):
+            yield "swapped", one, moved(seen, number)
+        other = renamed(one, labels)
+        if other is not None:
+            yield "renamed", one, [*seen[:number], other, *seen[number + 1 :]]
+
+
+def without_parts(seen: Sequence[Observation], every: int = 1) -> Iterator[Change]:
+    """Yield each part (every n-th of a table) left out of its table, and so of all looks that name it."""
+    for number, one in enumerate(seen):
+        if isinstance(one, PartTable):
+            for row in range(number % every, len(one.rows), every):
+                table = part_table([*one.rows[:row], *one.rows[row + 1 :]])
+                left = [_retold(found, one, table) for found in seen]
+                yield f"deprived of {one.rows[row].name}", one, left
+
+
+def _retold(found: Observation, old: PartTable, new: PartTable) -> Observation:
+    if found is old:
+        return new
+    return replace(found, root=new.root) if isinstance(found, Point) and found.root == old.root else found
+
+
+def keeps_its_pass(evidence: Evidence, cell: CellId, seen: Sequence[Observation]) -> bool:
+    """Tell whether a cell still passes, and the run is believed."""
+    roots: set[str] = set()
+    for one in seen:
+        if isinstance(one, PartTable):
+            if one.root in roots:
+                return False
+            roots.add(one.root)
+        if isinstance(one, Point) and one.root not in roots:
+            return False
+    try:
+        found = judge(replace(evidence, observations=tuple(seen))).decision
+    except InvalidDocumentError:
+        return False
+    return not found.reasons and next(one for one in found.cells if one.id == cell).outcome is Outcome.PASS
+
+
+def survivors(evidence: Evidence, cell: CellId, found: Iterator[Change]) -> list[str]:
+    """Return the changes that left a pass and are no exception, in words."""
+    plan = next(one for one in judge(evidence).plan.cells if one.id == cell)
+    told = []
+    for word, one, left in found:
+        both = [one]
+        if word == "swapped":
+            both.append(evidence.observations[evidence.observations.index(one) + 1])
+        if any(exception(word, each, left, plan) for each in both):
+            continue
+        if keeps_its_pass(evidence, cell, left):
+            told.append(f"{word}: {type(one).__name__} {getattr(one, 'label', '')} {getattr(one, 'phase', '')}")
+    return told
+
+
+def alone(evidence: Evidence, cell: CellId) -> Evidence:
+    """Return the evidence of one cell."""
+    tables = {one.root: one for one in evidence.observations if isinstance(one, PartTable)}
+    here = [one for one in evidence.observations if getattr(one, "cell", "") == cell]
+    ran = {one.process for one in here if isinstance(one, Turn)}
+    ran |= {int(one.detail.get("process", 0)) for one in here if isinstance(one, StepRecord)}
+    seen: list[Observation] = []
+    written: set[str] = set()
+    for one in evidence.observations:
+        if isinstance(one, PartTable) or getattr(one, "cell", cell) != cell:
+            continue
+        if isinstance(one, Trust) and one.child not in ran:
+            continue
+        if isinstance(one, Point) and one.root not in written:
+            written.add(one.root)
+            seen.append(tables[one.root])
+        seen.append(one)
+    return replace(evidence, header=replace(evidence.header, selected=(cell,)), observations=tuple(seen))
+
+
+@cache
+def committed() -> dict[str, tuple[str, CellId]]:
+    """Return evidence and smallest passing cell of each scenario of the default suite, on the embedded engine."""
+    found: dict[str, tuple[str, CellId]] = {}
+    for path in sorted(CERTIFICATES.glob("*/torch-tiny/*/*.json")):
+        body = json.loads(path.read_bytes())["body"]
+        passing = [cell for cell in body.get("cells", ()) if cell["outcome"] == "pass"]
+        if body["kind"] == "qualification" and passing:
+            least = min(passing, key=lambda cell: len(cell["turns"]))
+            found[body["scenario"]["id"]] = body["run"]["evidence"]["sha256"], CellId(least["id"])
+    return found
+
+
+def test_the_made_up_cell_passes_and_no_change_of_a_line_keeps_its_pass() -> None:
+    evidence = BASE.evidence()
+
+    assert keeps_its_pass(evidence, CellId(CELL), evidence.observations)
+    assert survivors(evidence, CellId(CELL), changes(evidence.observations)) == []
+
+
+def test_no_part_can_be_left_out_of_the_made_up_cell() -> None:
+    evidence = BASE.evidence()
+
+    assert survivors(evidence, CellId(CELL), without_parts(evidence.observations)) == []
+
+
+def test_the_default_suite_has_committed_evidence_to_change() -> None:
+    assert len(committed()) > 40
+
+
+@pytest.mark.parametrize("scenario", sorted(committed()))
+def test_no_change_of_a_line_keeps_a_pass_of_a_committed_cell(scenario: str) -> None:
+    digest, cell = committed()[scenario]
+    evidence = alone(read_evidence(bytes_of_evidence(CERTIFICATES, digest), scenario), cell)
+
+    assert keeps_its_pass(evidence, cell, evidence.observations)
+    assert survivors(evidence, cell, changes(evidence.observations, every=7)) == []
+    assert survivors(evidence, cell, without_parts(evidence.observations, every=11)) == []
+
+
+def test_the_look_at_a_new_session_is_demanded() -> None:
+    result = BASE.without_point("warm", "first", Phase.OPENED).result("finished")
+
+    assert (result.outcome, result.reason) == (Outcome.ERROR, "observation_missing")
+    assert (result.detail["label"], result.detail["what"]) == ("first", "opened")
+
+
+def test_a_look_that_no_reused_token_announces_has_no_place() -> None:
+    result = BASE.with_turn("halves", "half", cached=0).result("finished")
+
+    assert (result.outcome, result.reason) == (Outcome.ERROR, "out_of_place")
+
+
+def test_a_child_that_steps_ran_in_needs_its_trust() -> None:
+    found = judge(BASE.with_turn("warm", "first", process=3).evidence()).decision
+
+    assert found.reasons == ("trust_missing",)
+
+
+def test_a_cell_behind_a_later_one_is_refused() -> None:
+    two = recorded(scales=(16, 32))
+    seen = list(two.evidence().observations)
+    cells = [number for number, one in enumerate(seen) if isinstance(one, CellEvent)]
+    (begin, end, again, last) = cells
+    turned = [*seen[:begin], *seen[again : last + 1], *seen[begin : end + 1], *seen[last + 1 :]]
+    untimed = [replace(one, t_ns=0) if hasattr(one, "t_ns") else one for one in turned]
+
+    with pytest.raises(InvalidDocumentError, match="behind a later one"):
+        judge(replace(two.evidence(), observations=tuple(one for one in untimed if not isinstance(one, PartTable))))
+
+
+def test_a_part_table_that_no_look_stands_behind_is_refused() -> None:
+    evidence = BASE.evidence()
+    table = part_table([])
+
+    with pytest.raises(InvalidDocumentError, match="part table that no look stands behind"):
+        judge(replace(evidence, observations=(*evidence.observations, table)))
+
+
+def test_a_difference_of_looks_that_are_equal_is_refused() -> None:
+    evidence = BASE.evidence()
+    told = Difference(
+        cell=BASE.cell().id, check="again", phase=Phase.RESTORED, part="layer0.recurrent", family="recurrent", layer=0,
+        element_type="f32", byte=0, row=0, element=0, reference="00", candidate="01", reference_value="0",
+        candidate_value="1", differing_elements=1, differing_rows=1, last_row=0, shape="single_bit", parts_differing=1,
+    )  # fmt: skip
+    at = evidence.observations.index(BASE.point("warm", "again", Phase.RESTORED)) + 1
+    seen = (*evidence.observations[:at], told, *evidence.observations[at:])
+
+    with pytest.raises(InvalidDocumentError, match="a difference of again, whose looks are equal"):
+        judge(replace(evidence, observations=seen))
