@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from harness.deriving.bodies import body_of
 from harness.deriving.product import expand
-from harness.deriving.validity import require_sensible
+from harness.deriving.validity import require_asked, require_sensible
 from harness.errors import InvalidDocumentError, InvalidScenarioError, NothingToDoError, StorageError, UsageError
 from harness.model.campaign import CampaignRecords
 from harness.model.evidence import Evidence, Header, Observation
@@ -100,9 +100,11 @@ def make_plans(chosen: Sequence[tuple[Scenario, Sequence[str]]], suite: str, sca
 
     Raises:
         UsageError: No scenario of these knows the suite, or a cell does not exist.
+        InvalidScenarioError: Something in one would never be asked, or could fail nothing.
     """
     plans = []
     for scenario, cells in chosen:
+        require_asked(scenario, f"{scenario.where or scenario.id}#/procedure")
         scales = [scale] if scale is not None else scenario.suites.get(suite, ())
         if scales:
             name = suite if scale is None else ADHOC

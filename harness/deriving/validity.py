@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from harness.deriving.checks.answers import COMPARISONS
 from harness.deriving.looks import LOOKED_AT, TURNS, expected_phases, step_of
 from harness.deriving.node import Node
 from harness.deriving.support import DISK_OPTION
-from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, Step, StepKind
+from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, Scenario, Step, StepKind
 from harness.model.values import ArmRole, Capability, Observability, Phase, Witness
 
 Need = Callable[[Step], bool]
@@ -87,6 +87,27 @@ def require_sensible(cell: CellPlan, where: str) -> None:
                 f"found the near check {check.id} and no seen check with beyond: {check.id}; "
                 "a wrong state must be shown to lie farther away than its limits"
             )
+
+
+def require_asked(scenario: Scenario, where: str) -> None:
+    """Do nothing if each condition on the scale names one that a suite of the scenario has.
+
+    A check under another scale would never be asked, and nobody would see that it is not.
+
+    Raises:
+        InvalidScenarioError: With the path of the first condition that no suite meets.
+    """
+    allowed = sorted({scale for scales in scenario.suites.values() for scale in scales})
+    for name in ("checks", "exclude"):
+        found = scenario.procedure.get(name, ())
+        for index, one in enumerate(found if isinstance(found, (list, tuple)) else ()):
+            when = one.get("when", {}) if isinstance(one, Mapping) else {}
+            scales = when.get("scale", ()) if isinstance(when, Mapping) else ()
+            for scale in scales if isinstance(scales, (list, tuple)) else (scales,):
+                if scale not in allowed:
+                    Node(value=scale, where=f"{where}/{name}/{index}/when/scale").fail(
+                        f"found scale {scale}; scales of this scenario's suites are: {', '.join(map(str, allowed))}"
+                    )
 
 
 def _require_budgets(cell: CellPlan, where: str) -> None:

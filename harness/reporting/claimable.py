@@ -12,13 +12,15 @@ from harness.model.certificate import Certificate
 from harness.model.values import DecisionAxis
 from harness.reporting.exactness import NEAR, checks_of, comparisons, controls, parts_compared, seen_whole, share
 from harness.reporting.limit_words import limit_sentences
-from harness.reporting.reading import integer, items, text, texts
+from harness.reporting.reading import integer, items, mapping, text, texts
 from harness.reporting.reasons import reason_sentence
 from harness.reporting.units import counted, number
 
 _MOST_NAMED = 4
 _STATES_WITH_BE = frozenset({"not_supported", "excluded"})
 _EVEN_SCALE = "1"
+_REUSING = frozenset({"copied", "resident", "live", "reused", "disk"})
+"""Witnesses by which counters of the engine show that state came back."""
 
 
 def subject(body: Mapping[str, object]) -> str:
@@ -118,12 +120,33 @@ def limits(body: Mapping[str, object]) -> list[str]:
         ]
     return [
         *limit_sentences(texts(body, "limits")),
+        *_reuse_told(body),
         _trust(body),
         "The adapter handed over the bytes: it may be wrong and is taken not to be malicious.",
         "An id or a signature shows who reported, not that the hardware existed or that the run took place.",
         "Equal state in these prompts is no proof for all prompts; it is a proof that these questions were asked.",
         "Whether the record is fresh for the present source tree is not said here: ask the gate.",
     ]
+
+
+def _reuse_told(body: Mapping[str, object]) -> list[str]:
+    """Say where only the engine's word shows that state was reused: nothing planted can come back through its restore.
+
+    An engine that computes every hit again and counts as if it had not has equal state, and its counts add up.
+    """
+    told = [
+        check
+        for cell in items(body, "cells")
+        for check in items(cell, "checks")
+        if text(check, "outcome") == "pass" and mapping(check, "detail").get("witness", "none") in _REUSING
+    ]
+    if not told or "corrupt" in texts(body, "subject", "capabilities"):
+        return []
+    said = counted(len(told), "comparison")
+    words = (
+        f"That state was reused is told by the engine alone in {said}: nothing planted comes back through its restore, "
+    )
+    return [words + "and an engine that computes all again, and counts as if it had not, would pass too."]
 
 
 def _trust(body: Mapping[str, object]) -> str:
