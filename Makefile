@@ -98,8 +98,8 @@ soak: venv ## 500 turns of growing conversations: memory and budget hold; certif
 kill: venv ## 200 kills inside a publish: the next process opens what is left; certified (minutes)
 	@$(BIN)/statecert kill --certify
 
-fuzz: venv ## half an hour of made-up inputs for readers, gate and ledger (MINUTES=)
-	@$(BIN)/statecert fuzz --minutes $(or $(MINUTES),30)
+fuzz: venv ## half an hour of made-up inputs for readers, gate and ledger; certified (MINUTES=; ARGS="--corpus tests/fuzz/corpus")
+	@$(BIN)/statecert fuzz --minutes $(or $(MINUTES),30) --certify $(ARGS)
 
 procedures: venv ## the digests that each scenario id stands for (KEEP=1: former ones too)
 	@$(BIN)/python tools/procedures.py $(if $(KEEP),--keep)
