@@ -12,7 +12,7 @@ from harness.adapters.llama_context import Context
 from harness.adapters.llama_image import Saved
 from harness.adapters.llama_library import PACKAGE, Llama, library
 from harness.adapters.llama_model import Model, model_of
-from harness.adapters.llama_options import NAME, VARIANTS, variant
+from harness.adapters.llama_options import NAME, VARIANTS, library_path, variant
 from harness.adapters.llama_parts import family_of, flipped, reordered
 from harness.adapters.llama_session import LlamaCppSession
 from harness.adapters.llama_store import Handles, Prefixes
@@ -64,7 +64,7 @@ def takes_back(options: Options) -> bool:
     Raises:
         RefusedError: There is no such model or context (``unsupported``).
     """
-    llama = library(str(options["library"]))
+    llama = library(library_path(options))
     model = model_of(llama, options)
     if not model.overwrites:
         return True
@@ -84,7 +84,7 @@ class LlamaCppEngine:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.llama: Llama = library(str(options["library"]))
+        self.llama: Llama = library(library_path(options))
         self.model = model_of(self.llama, options)
         self.shared = None if options["kv"] == "own" else self.context()
         self.prefixes = Prefixes(int(options["cache_entries"]))
@@ -125,6 +125,7 @@ class LlamaCppEngine:
         transposed = {"flash_attn": not any(piece.transposed for piece in self.empty.pieces)} if "v" in kinds else {}
         return {
             "library.sha256": self.llama.digest,
+            **({"build": chosen["build"], "build_sha256": self.llama.digest} if chosen["other_library"] else {}),
             "library.layout": self.llama.layout,
             "library.patches": "none_told",
             "library.cpu": self.llama.system_info(),

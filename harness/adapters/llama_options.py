@@ -27,6 +27,8 @@ DEFAULTS: Final[Options] = {
     "seed": 0,
     "model": "",
     "library": "",
+    "build": "own",
+    "other_library": "",
     "chunk": 512,
     "max_seq_len": 4096,
     "threads": 1,
@@ -42,6 +44,8 @@ DEFAULTS: Final[Options] = {
     "guard": False,
     "cache_entries": 1000,
 }
+BUILDS: Final = ("own", "other")
+"""The library of ``library`` (empty: the installed package's), or that of ``other_library``."""
 KV: Final = ("own", "split", "unified")
 """A context for each session; one with a part for each; one in which all share the cells."""
 IMAGES: Final = ("bundle", "file")
@@ -69,9 +73,23 @@ def completed(options: Options) -> Options:
     return chosen
 
 
+def library_path(options: Options) -> str:
+    """Return the library of the build that is asked for; empty: the installed package's.
+
+    Raises:
+        RefusedError: ``unsupported``: the other build, and none is named.
+    """
+    if options["build"] == "own":
+        return str(options["library"])
+    if not options["other_library"]:
+        raise RefusedError(RefusalCode.UNSUPPORTED, "build is 'other'; other_library must name its library")
+    return str(options["other_library"])
+
+
 def _checked(options: Options) -> None:
     """Refuse values that no build takes."""
-    for name, allowed in (("kv", KV), ("image", IMAGES), ("k_type", tuple(NUMBERS)), ("v_type", tuple(NUMBERS))):
+    types = tuple(NUMBERS)
+    for name, allowed in (("build", BUILDS), ("kv", KV), ("image", IMAGES), ("k_type", types), ("v_type", types)):
         if options[name] not in allowed:
             raise RefusedError(
                 RefusalCode.UNSUPPORTED, f"{name} is {options[name]!r}; allowed are {', '.join(allowed)}"

@@ -41,6 +41,7 @@ class LlamaCppAdapter:
 
     def __init__(self) -> None:
         self._takes_back = True
+        self._builds = False
 
     def aim(self, options: Options) -> None:
         """Load the target's model, and ask whether its state can be taken back.
@@ -48,12 +49,17 @@ class LlamaCppAdapter:
         Raises:
             RefusedError: As :meth:`open`.
         """
+        self._builds = bool(options.get("other_library"))
         if not _missing():
             self._takes_back = takes_back(completed(options))
 
     def capabilities(self) -> frozenset[Capability]:
-        """What is implemented, less what the target's model has not; without a target, what some model has."""
-        return ABILITIES if self._takes_back else ABILITIES - {Capability.ROLLBACK}
+        """What is implemented, less what the target's model has not; without a target, what some model has.
+
+        A target that names the library of another build (``other_library``) has ``builds``.
+        """
+        able = ABILITIES if self._takes_back else ABILITIES - {Capability.ROLLBACK}
+        return able | {Capability.BUILDS} if self._builds else able
 
     def devices(self) -> Sequence[tuple[str, str]]:
         """The CPU, where the packages are there; other backends are a matter of the library."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli
-from harness.adapters.llama_library import DEFAULTS, LAYOUTS, fitting_layout
+from harness.adapters.llama_library import DEFAULTS, LAYOUTS, fitting_layout, packaged
 from harness.adapters.llama_options import ARCHITECTURES, variant
 from harness.engines.conformance import conform
 from harness.engines.host import EngineHost, HostOptions
@@ -194,3 +194,31 @@ def test_options_that_change_what_is_claimed_are_in_the_name_of_the_model() -> N
 
     assert variant("tiny", {"flash_attn": False, "k_type": "f16", "threads": 2}, plain) == "tiny"
     assert variant("tiny", {"flash_attn": True, "k_type": "q8_0"}, plain) == "tiny.flash_attn_true.k_type_q8_0"
+
+
+@INSTALLED
+def test_a_target_has_builds_only_where_it_names_another_library(tmp_path: Path) -> None:
+    with host(tmp_path / "one") as one, host(tmp_path / "two", other_library=str(packaged())) as two:
+        told = [opened.start().capabilities for opened in (one, two)]
+
+    assert [Capability.BUILDS in found for found in told] == [False, True]
+
+
+@INSTALLED
+def test_another_build_that_nobody_named_is_refused(tmp_path: Path) -> None:
+    with host(tmp_path) as opened:
+        opened.start()
+        with pytest.raises(RefusedError, match="other_library") as refused:
+            opened.open_engine({"build": "other"})
+
+    assert refused.value.code == "unsupported"
+
+
+@INSTALLED
+def test_the_same_library_twice_is_no_other_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "R11", "--suite", "engines", "--target", "llamacpp", "--quiet", "--out", str(tmp_path)]
+
+    code = cli.main([*words, "--option", f"other_library={packaged()}"])
+
+    assert code != 0
+    assert "across" in capsys.readouterr().out
