@@ -39,6 +39,10 @@ SCALED: Final = ("default", "more")
 """Suites in which scenarios run scaled down; a scenario is in one of them at most."""
 
 
+_MARK: Final = b"schema: statecert/scenario/v1"
+"""What a scenario file says of itself; other YAML files may lie beside it."""
+
+
 def available_scenarios(folder: Path | None = None) -> dict[str, Scenario]:
     """Scenarios by id: those of a folder, or the ones that travel with the package.
 
@@ -64,6 +68,15 @@ def _texts(folder: Path | None) -> Iterator[tuple[str, bytes]]:
         raise UsageError(f"no folder {folder}; --scenarios wants a folder of YAML files")
     for path in sorted(folder.rglob("*.yaml")):
         yield str(path), read_bytes(path)
+
+
+def own_scenarios(folder: Path) -> int:
+    """How many scenario files of a folder do not travel with the package, byte for byte; 0 if there is no folder."""
+    if not folder.is_dir():
+        return 0
+    shipped = {text for _, text in _texts(None)}
+    texts = (read_bytes(path) for path in folder.rglob("*.yaml"))
+    return sum(_MARK in text and text not in shipped for text in texts)
 
 
 def read_scenario(path: Path) -> Scenario:

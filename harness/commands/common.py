@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LAB: Final = "lab.yaml"
 """Lab file that is read where none is named."""
+SCENARIOS: Final = "scenarios"
+"""Where a repository of an engine keeps its own scenarios; pytest finds them there, commands are told."""
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +64,12 @@ def add_scenarios(parser: argparse.ArgumentParser) -> None:
         " and not in it: more)",
     )
     parser.add_argument("--scale", type=int, help="run at this scale instead of the suite's")
-    parser.add_argument("--scenarios", type=Path, metavar="DIR", help="take scenarios from this folder")
+    parser.add_argument(
+        "--scenarios",
+        type=Path,
+        metavar="DIR",
+        help="take scenarios from this folder (default: those that come with statecert)",
+    )
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
@@ -309,8 +316,14 @@ def chosen_plans(args: argparse.Namespace) -> list[Plan]:
     Raises:
         UsageError: There is no such scenario or cell, or it does not belong to the suite.
     """
-    from harness.pipeline import SCALED, make_plans
+    from harness.pipeline import SCALED, make_plans, own_scenarios
 
+    own = 0 if args.scenario or args.scenarios else own_scenarios(Path(SCENARIOS))
+    if own:
+        sys.stderr.write(
+            f"the scenarios that come with statecert; not the {own} of your own in {SCENARIOS}/:"
+            f" for those say --scenarios {SCENARIOS}\n"
+        )
     chosen = chosen_scenarios(args.scenario, args.scenarios)
     if args.suite and args.scale is None:
         _require_suite(args.suite, chosen)

@@ -42,14 +42,14 @@ _SHIFTED: Final = re.compile(r"shifted_by_(-?)([0-9]+)_rows")
 _PHASES: Final[Mapping[str, str]] = {
     Phase.OPENED: "in a new session, before any token",
     Phase.BOUNDARY: "at a chunk boundary of a cold prefill",
-    Phase.RESTORED: "right after the restore, before anything else ran",
+    Phase.RESTORED: "right after a restore, import or rollback, before anything else ran",
     Phase.PREFILLED: "after the last prompt token",
     Phase.END: "after the last decoded token",
     Phase.SEEN: "at an observation between two steps",
 }
 _BLAMED: Final[Mapping[str, str]] = {
-    Phase.RESTORED: "the restore itself is wrong",
-    Phase.PREFILLED: "the restore is wrong, or the prefill after it ran differently",
+    Phase.RESTORED: "that itself is wrong",
+    Phase.PREFILLED: "what was there before is wrong, or the prefill ran differently",
     Phase.END: "what was wrong earlier, or decoding itself",
 }
 """What a difference at a phase speaks against; of nothing but a difference that nobody planted."""

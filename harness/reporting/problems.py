@@ -99,7 +99,10 @@ def _place(check: object) -> str:
     phase = told(text(detail, "phase")) if "phase" in detail else ""
     if "witness" in detail and "how" in detail:
         return _witness_place(detail)
-    pieces = [phase, *_detail_pieces(detail)]
+    counts = text(check, "code").startswith(
+        "EXACT.STATE@"
+    )  # it counts all that differs; others count bytes, or nothing
+    pieces = [phase, *_detail_pieces(detail, integer(check, "observed") if counts else 0)]
     return f"{_capital('; '.join(piece for piece in pieces if piece))}." if any(pieces) else ""
 
 
@@ -114,7 +117,7 @@ def _witness_place(detail: Mapping[str, object]) -> str:
     return f"Witness {text(detail, 'witness')}{at}: {witness_fault(text(detail, 'how'))}{told}."
 
 
-def _detail_pieces(detail: Mapping[str, object]) -> Sequence[str]:
+def _detail_pieces(detail: Mapping[str, object], observed: int) -> Sequence[str]:
     pieces: list[str] = []
     if "part" in detail:
         layer = text(detail, "layer", default="-1")
@@ -126,8 +129,10 @@ def _detail_pieces(detail: Mapping[str, object]) -> Sequence[str]:
     if "shape" in detail:
         pieces.append(shape_in_words(text(detail, "shape"), integer(detail, "differing_elements")))
     if "parts_differing" in detail:
-        differing, compared = text(detail, "parts_differing"), text(detail, "parts_compared")
-        pieces.append(f"{differing} of {compared} parts differ")
+        differing, compared = integer(detail, "parts_differing"), text(detail, "parts_compared")
+        others = observed - differing  # what is compared and is no part
+        more = f" and {others} of logits, tokens and position" if others > 0 else ""
+        pieces.append(f"{number(differing)} of {compared} parts{more} differ")
     if "arm" in detail:
         pieces.append(f"step {text(detail, 'arm')}.{text(detail, 'label')}")
     if "refusal" in detail:

@@ -1,4 +1,4 @@
-"""What a run says at its end can be typed as it stands, and names what was left undone."""
+"""What a run says can be typed as it stands, names what was left undone, and whose scenarios it takes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import pytest
 
 from harness.commands.common import typed
 from harness.commands.run import broken_off
+from harness.pipeline import own_scenarios
+from harness.wire.resources import resource_names, resource_text
+from tests.commands.command_support import TOY_SCENARIO, statecert
 
 
 def test_an_interrupted_run_names_the_scenarios_that_did_not_begin() -> None:
@@ -38,3 +41,26 @@ def test_a_command_that_was_started_as_a_module_is_told_by_its_name(
     monkeypatch.setenv("PATH", str(tmp_path))
 
     assert typed() == "statecert"
+
+
+def test_a_folder_that_holds_what_came_with_the_package_has_no_scenarios_of_its_own(tmp_path: Path) -> None:
+    name = next(one for one in resource_names("scenarios") if one.endswith(".yaml"))
+    (tmp_path / "same.yaml").write_bytes(resource_text("scenarios", name))
+    (tmp_path / "notes.yaml").write_text("just: notes\n")
+    assert own_scenarios(tmp_path) == 0
+    assert own_scenarios(tmp_path / "absent") == 0
+
+    (tmp_path / "A90-toy.yaml").write_text(TOY_SCENARIO)
+    assert own_scenarios(tmp_path) == 1
+
+
+def test_a_plan_beside_scenarios_of_your_own_says_that_it_is_not_about_them(tmp_path: Path) -> None:
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios" / "A90-toy.yaml").write_text(TOY_SCENARIO)
+
+    silent = statecert("plan", "--scenarios", "scenarios", cwd=tmp_path)
+    told = statecert("plan", cwd=tmp_path)
+
+    assert silent.returncode == told.returncode == 0
+    assert "of your own" not in silent.stderr
+    assert "not the 1 of your own in scenarios/: for those say --scenarios scenarios" in told.stderr

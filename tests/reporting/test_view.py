@@ -92,7 +92,8 @@ def test_what_failed_comes_first_with_its_place() -> None:
     assert (worst.observed, worst.limit) == ("2 parts", "0 parts")
     assert "first at layer3.delta (recurrent, layer 3); row 0, element 9" in worst.place
     assert "one single bit is flipped" in worst.place
-    assert worst.place.startswith("Right after the restore")
+    assert worst.place.startswith("Right after a restore, import or rollback")
+    assert worst.place.endswith("2 of 18 parts differ.")
 
 
 def test_failed_and_open_cells_may_not_be_claimed() -> None:
@@ -150,6 +151,16 @@ def test_the_chain_says_what_changed_and_what_was_dropped() -> None:
     assert links[new.id[:12]].here
     assert links[old.id[:12]].changed == "changed: subject.path_sets.engine"
     assert links[old.id[:12]].dropped == "cells dropped: A16[scale=16,at=far]"
+
+
+def test_what_differs_and_is_no_part_is_counted_beside_the_parts() -> None:
+    detail = {"phase": "end", "part": "layer3.delta", "parts_differing": 2, "parts_compared": 18}
+    failed = exact("fail", reason="parts_differ", observed=4, detail=detail)
+
+    (found,) = view(certificate(body(cell("end", "fail", [failed]), overall="stop"))).problems
+
+    assert found.observed == "4 differing"
+    assert found.place.endswith("2 of 18 parts and 2 of logits, tokens and position differ.")
 
 
 def test_turns_are_marked_as_single_measurements() -> None:

@@ -62,7 +62,7 @@ RULE = Rule(
     id="CG502",
     text="The status in each file and the page of each claim key are generated from the ledger, and up to date.",
     pain="A reader lands on a record or a page that still calls a superseded result current.",
-    hint="issue again with `statecert run`, which writes status and page; or restore the file",
+    hint="`statecert gate --fix` writes status and page anew, from the ledger; or restore the file",
     failing=(
         "status_edited",
         "event_deleted",
