@@ -32,9 +32,10 @@ def subject(body: Mapping[str, object]) -> str:
 def sentence(body: Mapping[str, object]) -> str:
     """Return the one sentence below the banner: what was tested on what, how much, and the headline limit."""
     states = [text(cell, "outcome") for cell in items(body, "cells")]
-    passed = states.count("pass")
+    passed, excluded = states.count("pass"), states.count("excluded")
+    left_out = f", {number(excluded)} excluded by a rule of the scenario" if excluded else ""
     return (
-        f"{subject(body)}: {number(passed)} of {counted(len(states), 'declared cell')} passed; "
+        f"{subject(body)}: {number(passed)} of {counted(len(states), 'declared cell')} passed{left_out}; "
         f"{comparisons(body)} comparisons equal over {counted(parts_compared(body), 'part digest')}, "
         f"{controls(body)} planted corruptions seen. {headline_limit(body)}"
     )

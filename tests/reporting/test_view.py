@@ -153,6 +153,15 @@ def test_the_chain_says_what_changed_and_what_was_dropped() -> None:
     assert links[old.id[:12]].dropped == "cells dropped: A16[scale=16,at=far]"
 
 
+def test_the_sentence_says_why_a_pass_has_fewer_cells_than_were_declared() -> None:
+    cells = [cell("end", "pass", [exact(), seen()]), cell("far", "excluded", reason="in_suite_full")]
+
+    made = view(certificate(body(*cells)))
+
+    assert "1 of 2 declared cells passed, 1 excluded by a rule of the scenario; " in made.sentence
+    assert "excluded" not in view(certificate(PASSED)).sentence
+
+
 def test_what_differs_and_is_no_part_is_counted_beside_the_parts() -> None:
     detail = {"phase": "end", "part": "layer3.delta", "parts_differing": 2, "parts_compared": 18}
     failed = exact("fail", reason="parts_differ", observed=4, detail=detail)
