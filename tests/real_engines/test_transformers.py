@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from harness import cli
-from harness.engines.host import EngineHost
+from harness.engines.conformance import conform
+from harness.engines.host import EngineHost, HostOptions
+from harness.engines.obligations import OBLIGATIONS
+from harness.engines.process import Limits
 from harness.errors import ExitCode, RefusedError
 from harness.model.target import Target
-from harness.model.values import RefusalCode
+from harness.model.values import Outcome, RefusalCode
 from tests.real_engines.support import MORE, cell_outcome, differing, extended, forwarded, opened, state
 
 pytest.importorskip("transformers")
@@ -202,3 +205,12 @@ def test_the_matrix_of_element_types_is_refused_since_its_cache_has_no_pages(
 def test_the_memory_plan_of_the_embedded_engine_is_not_told_of_this_one(adapter) -> None:  # type: ignore[no-untyped-def]
     assert adapter.plan({"preset": "tiny"}, memory=1 << 30, context=1024) == {}
     assert adapter.plan({"preset": "llama"}, memory=1 << 30, context=1024) == {}
+
+
+@pytest.mark.parametrize(("arch", "unmet"), [("attention", set()), ("hybrid", {"capabilities"})])
+def test_every_obligation_is_met_but_by_a_crop_of_recurrent_state(arch: str, unmet: set[str], tmp_path: Path) -> None:
+    target = Target(name="transformers", adapter="transformers", device="cpu", options={"preset": "tiny", "arch": arch})
+    with EngineHost(target, tmp_path, HostOptions(limits=Limits(call_s=120))) as opened:
+        found = conform(opened, OBLIGATIONS)
+
+    assert {one.obligation for one in found if one.outcome is not Outcome.PASS} == {"archive"} | unmet
