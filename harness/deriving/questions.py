@@ -32,7 +32,8 @@ _UNITS: Final = {
     CheckKind.QUICKER: "ns",
 }
 
-_NEAR: Final = frozenset({CheckKind.NEAR, CheckKind.ACROSS})
+WITHIN_LIMITS: Final = frozenset({CheckKind.NEAR, CheckKind.ACROSS})
+"""Kinds of checks that hold what they compare within stated distances."""
 _IN_PPM: Final = frozenset({CheckKind.FOOTPRINT, CheckKind.REUSED})
 
 
@@ -74,7 +75,7 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
         or_ids=tuple(element.integer() for element in _list(fields, "or")),
         entire=fields.optional_flag("entire"),
         fields=tuple(element.text() for element in _list(fields, "fields")) or FIELDS,
-        limits=_limits(fields, "limits") if kind in _NEAR else {},
+        limits=_limits(fields, "limits") if kind in WITHIN_LIMITS else {},
         beyond=fields.optional_text("beyond", ""),
         reordered=_limits(fields, "if_reordered") if "if_reordered" in fields else {},
         pairs=_pairs(fields) if kind is CheckKind.QUICKER else (),
@@ -86,8 +87,8 @@ def parse_check(node: Node, scaling: Scaling) -> CheckSpec:
 
 
 def with_limits(checks: Sequence[CheckSpec]) -> tuple[CheckSpec, ...]:
-    """Give each control that must lie beyond a near check the limits of that one; none where it is no near check."""
-    limits = {check.id: check.limits for check in checks if check.kind is CheckKind.NEAR}
+    """Give each control that must lie beyond a check the limits of that one; none where it has none for this target."""
+    limits = {check.id: check.limits for check in checks if check.kind in WITHIN_LIMITS}
     return tuple(replace(check, limits=limits.get(check.beyond, {})) if check.beyond else check for check in checks)
 
 
@@ -119,7 +120,7 @@ def _parsed(node: Node) -> PointRef:
 
 def _guarantee(fields: Node, kind: CheckKind) -> Guarantee:
     """Return what equality a check demands: nearness has one of its own, which no other kind can claim."""
-    if kind in _NEAR:
+    if kind in WITHIN_LIMITS:
         return Guarantee.TOLERANCE
     found = fields.child("guarantee").choice(Guarantee) if "guarantee" in fields else Guarantee.SAME_SCHEDULE
     if found is Guarantee.TOLERANCE:

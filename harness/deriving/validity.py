@@ -9,13 +9,16 @@ from typing import Final
 from harness.deriving.checks.answers import COMPARISONS
 from harness.deriving.looks import LOOKED_AT, TURNS, expected_phases, step_of
 from harness.deriving.node import Node
-from harness.deriving.support import DISK_OPTION
+from harness.deriving.questions import WITHIN_LIMITS
+from harness.deriving.support import DISK_OPTION, arm_needs
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, Scenario, Step, StepKind
 from harness.model.values import ArmRole, Capability, Observability, Phase, Witness
 
 Need = Callable[[Step], bool]
 
 _DISK_LABEL: Final = r"[a-z0-9][a-z0-9-]{0,31}"
+_SHOWN: Final = (Capability.PARTS, Capability.LOGITS)
+"""Without these a target has nothing whose distance could be held within limits."""
 _COMPARING: Final = frozenset({CheckKind.EXACT, CheckKind.NEAR, CheckKind.ACROSS, CheckKind.UNCHANGED, CheckKind.SEEN})
 _OF_STORES: Final = (
     CheckKind.STORED,
@@ -72,21 +75,48 @@ def _require_controls(cell: CellPlan, where: str) -> None:
 
 
 def require_sensible(cell: CellPlan, where: str) -> None:
-    """Do nothing if each near check has a control that must lie beyond it: limits that nothing exceeds show nothing.
+    """Do nothing if each check that compares within limits has a control that must lie beyond them.
+
+    Limits that nothing exceeds show nothing. Such checks are those of kind ``near`` and ``across``, and ``exact`` ones
+    with ``if_reordered``. The control looks at all that the check holds within its limits, and no target that is asked
+    the check can be without it: its arm needs nothing that the cell and the check's own arms do not need.
 
     Asked of scenarios that are about to run. Evidence of older ones, whose controls had to differ only, is judged as it
     was meant.
 
     Raises:
-        InvalidScenarioError: A near check has none.
+        InvalidScenarioError: A check within limits has none.
     """
-    beyond = {check.beyond for check in cell.checks if check.kind is CheckKind.SEEN}
+    node = Node(value=None, where=f"{where}/checks")
     for check in cell.checks:
-        if check.kind is CheckKind.NEAR and check.id not in beyond:
-            Node(value=None, where=f"{where}/checks").fail(
-                f"found the near check {check.id} and no seen check with beyond: {check.id}; "
-                "a wrong state must be shown to lie farther away than its limits"
+        if check.kind not in WITHIN_LIMITS and not check.reordered:
+            continue
+        controls = [one for one in cell.checks if one.kind is CheckKind.SEEN and one.beyond == check.id]
+        if not controls:
+            node.fail(
+                f"found the check {check.id}, of kind {check.kind} within limits, and no seen check with "
+                f"beyond: {check.id}; a wrong state must be shown to lie farther away than its limits"
             )
+        if not any(_shows_limits_of(cell, control, check) for control in controls):
+            node.fail(
+                f"found beyond: {check.id} only in {', '.join(one.id for one in controls)}; allowed is a control that "
+                f"looks at what {check.id} looks at ({', '.join(sorted(_within_limits(check)))}) and that every target "
+                f"runs which {check.id} is asked of"
+            )
+
+
+def _shows_limits_of(cell: CellPlan, control: CheckSpec, check: CheckSpec) -> bool:
+    arms = {arm.id: arm for arm in cell.arms}
+    refs = (check.candidate, check.reference)
+    needed = {*cell.requires, *_SHOWN} | {need for ref in refs if ref is not None for need in arm_needs(arms[ref.arm])}
+    here = {
+        need for ref in (control.candidate, control.reference) if ref is not None for need in arm_needs(arms[ref.arm])
+    }
+    return here <= needed and _within_limits(check) <= set(control.fields)
+
+
+def _within_limits(check: CheckSpec) -> set[str]:
+    return set(check.fields) & {"parts", "logits"}
 
 
 def require_asked(scenario: Scenario, where: str) -> None:
@@ -256,7 +286,7 @@ class _Question:
         candidate = self._step("candidate", check.candidate, need, allowed)
         reference = self._step("reference", check.reference, need, allowed)
         self._require_two()
-        if check.kind in (CheckKind.NEAR, CheckKind.ACROSS) or check.reordered:
+        if check.kind in WITHIN_LIMITS or check.reordered:
             self._require_limits()
         role = next(arm.role for arm in self._cell.arms if check.candidate and arm.id == check.candidate.arm)
         if check.kind in (CheckKind.EXACT, CheckKind.NEAR, CheckKind.ACROSS) and role is ArmRole.CONTROL:
@@ -280,11 +310,11 @@ class _Question:
             )
 
     def _require_near(self) -> None:
-        """What a control must lie beyond is a near check, or one that is near for some targets."""
-        near = [check.id for check in self._cell.checks if check.kind is CheckKind.NEAR or check.reordered]
+        """What a control must lie beyond compares within limits, for all targets or for some."""
+        near = [check.id for check in self._cell.checks if check.kind in WITHIN_LIMITS or check.reordered]
         if self._check.beyond not in near:
             self._node.fail(
-                f"found beyond {self._check.beyond}; near checks of this cell are: {', '.join(near) or 'none'}"
+                f"found beyond {self._check.beyond}; checks within limits of this cell are: {', '.join(near) or 'none'}"
             )
         if not set(self._check.fields) & {"parts", "logits"}:
             self._node.fail("found beyond and no look at parts or logits; distances are measured of these")

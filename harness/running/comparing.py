@@ -13,6 +13,7 @@ from typing import Final
 
 from harness.deriving.looks import ORDER, expected_phases, source, step_of
 from harness.deriving.pairing import SAME_PLACE
+from harness.deriving.questions import WITHIN_LIMITS
 from harness.engines.client import RemoteSession
 from harness.engines.locating import Located
 from harness.engines.measuring import Measured
@@ -20,8 +21,7 @@ from harness.model.evidence import Difference, Distance, PartRow
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, StepKind
 from harness.model.values import NO_LAYER, CellId, Family, Guarantee, Phase
 
-_NEAR: Final = frozenset({CheckKind.NEAR, CheckKind.ACROSS})
-_COMPARING: Final = frozenset({CheckKind.EXACT, *_NEAR, CheckKind.UNCHANGED, CheckKind.SEEN})
+_COMPARING: Final = frozenset({CheckKind.EXACT, *WITHIN_LIMITS, CheckKind.UNCHANGED, CheckKind.SEEN})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,7 +124,7 @@ class Comparisons:
             reference = self._counterpart(check, candidate)
             if reference is not None and check.limits:
                 yield from _to_measure(check, candidate, reference)
-            if reference is not None and check.kind not in _NEAR:
+            if reference is not None and check.kind not in WITHIN_LIMITS:
                 yield from _differing(check.id, candidate, reference)
 
     def _is_compared(self, check: CheckSpec, look: Seen) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.deriving.product import expand
-from harness.errors import UsageError
+from harness.deriving.validity import require_sensible
+from harness.errors import InvalidScenarioError, UsageError
 from harness.model.values import DecisionAxis, Outcome, Phase
-from tests.fakes.evidence import scenario
+from tests.fakes.evidence import recorded, scenario
 from tests.gating.across_fixtures import NEW, OLD, SCENARIO, a_move, a_refusal
 from tests.gating.fixtures import part_name
 
@@ -60,3 +61,25 @@ def test_what_another_build_is_handed_is_brought_after_the_restart(old: bytes, n
 
     with pytest.raises(UsageError, match=words):
         expand(scenario(SCENARIO.replace(old, new)), [16], suite="default")
+
+
+BEYOND = SCENARIO.replace(b"{candidate: other_text.a,", b"{beyond: across, candidate: other_text.a,")
+"""Its other text must lie beyond the limits of the question across builds."""
+
+
+def test_limits_across_builds_that_a_wrong_state_keeps_make_the_cell_an_error() -> None:
+    builds = {"build_before": OLD, "build": NEW}
+    found = recorded(scenario(BEYOND)).with_step("moved", "changed", detail={"how": "stop", **builds})
+
+    assert found.result("across").outcome is Outcome.PASS
+    assert (found.result("other-seen").outcome, found.result("other-seen").reason) == (
+        Outcome.ERROR,
+        "control_within_limits",
+    )
+
+
+def test_limits_across_builds_need_a_control_beyond_them() -> None:
+    require_sensible(expand(scenario(BEYOND), [16]).cells[0], "test.yaml")
+
+    with pytest.raises(InvalidScenarioError, match="no seen check with beyond: across"):
+        require_sensible(expand(scenario(SCENARIO), [16]).cells[0], "test.yaml")

@@ -32,7 +32,7 @@ from harness.model.evidence import (
 )
 from harness.model.noun import replace
 from harness.model.scenario import CellPlan, CheckKind, PointRef
-from harness.model.values import CellId, Observability, Outcome, Phase
+from harness.model.values import ArmRole, CellId, Observability, Outcome, Phase
 from harness.wire.evidence_doc import part_table, read_evidence
 from tests.fakes.evidence import CELL, recorded
 
@@ -42,7 +42,7 @@ Change = tuple[str, Observation, Sequence[Observation]]
 """What was done, to what, and what is left."""
 
 EXCEPTIONS = {
-    "deleted Difference": "where a difference lies explains an answer, which follows from the digests without it",
+    "deleted Difference of looks without a reference arm": "the bytes of the first may have been gone at the second",
     "deleted Distance of a control": "a control lies beyond a limit in one place at least; the others change nothing",
     "deleted opened look of a refused step with session options": "the refusal may have been one of the options",
     "renamed Trust, where no process was written down": "evidence of older harnesses does not say where a turn ran",
@@ -58,9 +58,14 @@ EXCEPTIONS = {
 def exception(word: str, one: Any, left: Sequence[Observation], cell: CellPlan) -> str:
     """Return which exception a change is; empty: none."""
     kind = type(one).__name__
+    controls = {check.id: check for check in cell.checks if check.kind is CheckKind.SEEN}
     match word, one:
+        case "deleted", Difference():
+            found = controls.get(one.check)
+            arms = {arm.id for arm in cell.arms if arm.role is ArmRole.REFERENCE}
+            apart = found is not None and found.reference is not None and found.reference.arm not in arms
+            return "deleted Difference of looks without a reference arm" if apart else ""
         case "deleted", Distance():
-            controls = {check.id for check in cell.checks if check.kind is CheckKind.SEEN}
             return "deleted Distance of a control" if one.check in controls else ""
         case "deleted", Point(phase=Phase.OPENED):
             refused = any(_place(other) == _place(one) and getattr(other, "ended", "") == "refused" for other in left)

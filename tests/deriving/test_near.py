@@ -288,7 +288,7 @@ def test_limits_that_speak_of_nothing_that_is_there_show_nothing() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"beyond": "cached"}, "near checks of this cell are: again"),
+        ({"beyond": "cached"}, "checks within limits of this cell are: again"),
         ({"beyond": "again", "fields": ["tokens"]}, "no look at parts or logits"),
     ],
 )
@@ -306,7 +306,71 @@ def test_a_near_check_without_such_a_control_is_judged_as_it_was_meant_and_is_no
         for run in (with_near(), with_beyond())
     )
 
-    with pytest.raises(InvalidScenarioError, match="no seen check with beyond: again"):
+    with pytest.raises(InvalidScenarioError, match=r"checks: found the check again.*no seen check with beyond: again"):
         require_sensible(plan.cells[0], "test.yaml")
     require_sensible(sound.cells[0], "test.yaml")
     assert with_near().result("other-seen").outcome is Outcome.PASS
+
+
+# -- the same of checks that are near for some targets only ------------------------------------------
+
+
+def reordered(families: str = "", **changes: Any) -> Recorded:
+    """The exact comparison with limits for targets that sum in another order over some families; one target is such."""
+    procedure = copy.deepcopy(dict(BASE.header.procedure))
+    for check in procedure["checks"]:  # type: ignore[attr-defined]
+        if check["id"] == "again":
+            check["exact"]["if_reordered"] = LIMITS
+        if check["id"] == "other-seen":
+            check["seen"].update(changes)
+    run = BASE.with_procedure(procedure)
+    return run.with_target(identity={"kv_type": "f32", "reordered_families": families}) if families else run
+
+
+def refusal(run: Recorded) -> str:
+    """Why a plan is not run."""
+    plan = expand(scenario_of_procedure("T01", run.header.procedure, "test.yaml"), [16])
+    with pytest.raises(InvalidScenarioError) as caught:
+        require_sensible(plan.cells[0], "test.yaml")
+    return str(caught.value)
+
+
+def test_an_engine_that_compares_exactly_is_asked_whether_the_control_differs_at_all() -> None:
+    result = reordered(beyond="again").result("other-seen")
+
+    assert result.outcome is Outcome.PASS
+
+
+def test_an_engine_that_sums_in_another_order_is_asked_whether_the_control_exceeds_the_limits() -> None:
+    result = reordered("recurrent", beyond="again").result("other-seen")
+
+    assert (result.outcome, result.reason) == (Outcome.ERROR, "control_within_limits")
+    assert result.detail["limits_kept"] == "logits recurrent"
+
+
+def test_a_check_with_limits_for_some_targets_needs_a_control_beyond_them() -> None:
+    assert "no seen check with beyond: again" in refusal(reordered())
+
+
+def test_a_control_that_looks_at_less_than_its_check_shows_no_limit_of_the_rest() -> None:
+    assert "looks at what again looks at (logits, parts)" in refusal(reordered(beyond="again", fields=["logits"]))
+
+
+def test_a_control_that_a_target_may_leave_out_shows_no_limit_to_it() -> None:
+    procedure = copy.deepcopy(dict(reordered(beyond="again").header.procedure))
+    for arm in procedure["arms"]:  # type: ignore[attr-defined]
+        if arm["id"] == "other":
+            arm["requires"] = ["corrupt"]
+
+    assert "every target runs which again is asked of" in refusal(BASE.with_procedure(procedure))
+
+
+def test_a_control_may_ask_for_what_distances_are_measured_of() -> None:
+    procedure = copy.deepcopy(dict(reordered(beyond="again").header.procedure))
+    procedure["observability"], procedure["requires"] = "tokens", ["prefix_cache", "store", "snapshot", "extend"]
+    for arm in procedure["arms"]:  # type: ignore[attr-defined]
+        if arm["id"] == "other":
+            arm["requires"] = ["parts", "logits"]
+    plan = expand(scenario_of_procedure("T01", procedure, "test.yaml"), [16])
+
+    require_sensible(plan.cells[0], "test.yaml")

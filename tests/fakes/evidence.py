@@ -12,7 +12,7 @@ Every ``with_...`` and ``without_...`` returns a new record; :meth:`Recorded.dat
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from harness.deriving.judge import judge
 from harness.deriving.product import expand
 from harness.deriving.prompts import prompt_digest, prompt_ids
 from harness.deriving.support import for_target
+from harness.engines.locating import Located
 from harness.model.decision import CellDecision, CheckResult
 from harness.model.evidence import (
     CellEvent,
@@ -41,6 +42,7 @@ from harness.model.evidence import (
 )
 from harness.model.scenario import Arm, CellPlan, Scenario, Step, StepKind
 from harness.model.values import ArmRole, Capability, CrashKind, Phase, Sha256
+from harness.running.comparing import Comparisons, Seen, difference
 from harness.wire import canonical
 from harness.wire.evidence_doc import part_table, read_evidence
 from harness.wire.records import record_to_mapping
@@ -127,6 +129,11 @@ procedure:
 """A scenario with every kind of check, small enough to read."""
 
 CELL = "T01[scale=16]"
+SOMEWHERE = Located(
+    byte=0, row=0, element=0, reference="00", candidate="01", reference_value="0", candidate_value="1",
+    differing_elements=1, differing_rows=1, last_row=0, shape="single_bit",
+)  # fmt: skip
+"""Where differences lie that nobody located."""
 _NO_SESSION = (StepKind.STORE, StepKind.EVICT, StepKind.CLOSE)
 """Steps that speak of no session, or end one."""
 
@@ -402,7 +409,21 @@ def run_cell(cell: CellPlan) -> list[Observation]:
     for arm in sorted(cell.arms, key=lambda arm: arm.role is not ArmRole.REFERENCE):
         for rep in range(2 if arm.role is ArmRole.REFERENCE else 1):
             found += _Run(cell, arm, rep).observations()
-    return [*found, CellEvent(cell=cell.id, event="end", t_ns=2)]
+    return [*_located(cell, found), CellEvent(cell=cell.id, event="end", t_ns=2)]
+
+
+def _located(cell: CellPlan, found: Sequence[Observation]) -> Iterator[Observation]:
+    """Yield the observations, each look followed by the differences that it shows."""
+    comparisons = Comparisons(cell)
+    tables = {one.root: {row.name: row for row in one.rows} for one in found if isinstance(one, PartTable)}
+    for one in found:
+        yield one
+        if isinstance(one, Point):
+            seen = Seen(
+                arm=one.arm, rep=one.rep, label=one.label, phase=one.phase, position=one.position,
+                rows=tables[one.root], logits=one.logits,
+            )  # fmt: skip
+            yield from (difference(cell.id, pair, SOMEWHERE) for pair in comparisons.add(seen) if not pair.measured)
 
 
 def _names(of: Header) -> Sequence[object]:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from harness.adapters.mutants.base import Mutant, Stop
+from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.metadata import Metadata
 from harness.torch_engine.models.attention import AttentionState
 from harness.torch_engine.session import TorchSession
@@ -57,6 +59,36 @@ class KeysNarrowed(Mutant):
     mutant_id = "K10.keys-narrowed"
     stopped_by = Stop(scenario="A01", cell={"arch": "attention"}, check="again", part="layer0.k", phase="restored")
     snapshotter = _KeysNarrowed
+
+
+class _WindowNarrowed(Snapshotter):
+    def capture(self, layout: StateLayout, meta: bytes, starts: Sequence[int]) -> Snapshot:
+        made = super().capture(layout, meta, starts)
+        for part, (_, stored) in zip(layout.fixed, self.fixed_pairs(made, layout), strict=True):
+            if part.family == "window":
+                stored.copy_(stored.to(torch.float8_e4m3fn))
+        return made
+
+
+class _SaysReordered(TorchEngine):
+    def identity(self) -> dict[str, str | int]:
+        return {**super().identity(), "reordered_families": "window"}
+
+
+class WindowNarrowed(Mutant):
+    """Says that it sums over its window in another order after a restore, and holds the rows in eight bits besides."""
+
+    mutant_id = "K10.window-narrowed"
+    stopped_by = Stop(
+        scenario="A01",
+        cell={"arch": "sliding"},
+        check="again",
+        part="window",
+        phase="restored",
+        reason="beyond_tolerance",
+    )
+    engine = _SaysReordered
+    snapshotter = _WindowNarrowed
 
 
 class _ImageNarrowed(Imager):

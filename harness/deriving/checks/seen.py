@@ -4,6 +4,9 @@ A control that is not seen says that the harness is blind, not that the engine i
 nothing else in the cell counts as a pass. So it is where a control is to show what a near check catches (``beyond``),
 and does not: for each of its limits that speaks of something looked at, the wrong state must lie farther away in one
 place at least. A limit that even a wrong state keeps can fail nothing.
+
+A run locates, at each phase at which a control is compared with a reference arm, where the first part that both sides
+have differs, and writes that down. Evidence that does not tell it lacks a line: ``observation_missing``.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from harness.deriving.pairing import comparisons, pairing
 from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
 from harness.model.scenario import CheckSpec, PointRef, StepKind
-from harness.model.values import Family, Outcome
+from harness.model.values import ArmRole, Family, Outcome
 
 
 def check(view: CellView, spec: CheckSpec) -> CheckResult:
@@ -33,7 +36,32 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
     doubt = not_repeatable(view, spec, found)
     compared = comparisons(view, spec, found)
     judged = doubt or _judged(spec, compared)
-    return (_kept(view, spec, compared) or judged) if judged.outcome is Outcome.PASS else judged
+    if judged.outcome is not Outcome.PASS:
+        return judged
+    return _unlocated(view, spec, compared) or _kept(view, spec, compared) or judged
+
+
+def _unlocated(view: CellView, spec: CheckSpec, compared: Sequence[Comparison]) -> CheckResult | None:
+    """Return the answer where parts differ and nothing tells where; None: it is told of every look.
+
+    Asked where the reference is a reference arm, which ran before and can be run again; of two looks of one arm the
+    bytes of the first may be gone when the second is made.
+    """
+    if spec.candidate is None or spec.reference is None or "parts" not in spec.fields:
+        return None
+    arm = view.arm(spec.reference.arm)
+    for one in compared if arm is not None and arm.role is ArmRole.REFERENCE else ():
+        if _part_in_both_differs(view, one) and (spec.id, one.pair.phase) not in view.differences:
+            return absent(view, spec, spec.candidate, {"phase": str(one.pair.phase), "what": "difference"})
+    return None
+
+
+def _part_in_both_differs(view: CellView, one: Comparison) -> bool:
+    ours, theirs = (
+        {row.name: (row.sha256, row.bytes) for row in view.table(look).rows}
+        for look in (one.pair.candidate, one.pair.reference)
+    )
+    return any(told != theirs.get(name, told) for name, told in ours.items())
 
 
 def _kept(view: CellView, spec: CheckSpec, compared: Sequence[Comparison]) -> CheckResult | None:
