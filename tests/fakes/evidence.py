@@ -328,7 +328,8 @@ class Recorded:
         gone = False
         for one in self.observations:
             gone = gone or (getattr(one, "arm", "") == arm and getattr(one, "label", "") == label)
-            if not (gone and getattr(one, "arm", "") == arm):
+            here = getattr(one, "arm", arm if isinstance(one, (Difference, Distance)) else "") == arm
+            if not (gone and here):
                 kept.append(one)
         crash = Crash(cell=self._cell_of(arm), arm=arm, rep=0, label=label, kind=kind, detail="SIGSEGV")
         return replace(self, observations=(*kept[:-2], crash, *kept[-2:]))
@@ -339,8 +340,13 @@ class Recorded:
         return replace(self, observations=tuple(found))
 
     def without(self, unwanted: Callable[[Observation], bool]) -> Recorded:
-        """Leave observations out."""
-        return replace(self, observations=tuple(one for one in self.observations if not unwanted(one)))
+        """Leave observations out, and with a look the differences that it showed."""
+        kept: list[Observation] = []
+        gone = False
+        for one in self.observations:
+            gone = unwanted(one) or (gone and isinstance(one, (Difference, Distance)))
+            kept += [] if gone else [one]
+        return replace(self, observations=tuple(kept))
 
     def without_point(self, arm: str, label: str, phase: Phase, *, rep: int = 0, position: int = -1) -> Recorded:
         """Leave one point out."""
