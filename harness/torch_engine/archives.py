@@ -27,7 +27,7 @@ class Archiver:
     """Brings archives into sessions; every step is a method to override.
 
     Args:
-        path: What decodes: ``torch``, tile by tile, or ``triton``, a kernel for segments of version 2 alone.
+        path: What decodes: ``torch``, or ``triton``, kernels for segments of version 2 alone, all tiles in one batch.
         device: Where the rows lie.
 
     Raises:

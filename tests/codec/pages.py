@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.codec.archive import Component
+from harness.codec.archive import Component, kind_of, row_bytes
 from harness.codec.oracle import f32
 
 TINY = np.array([[1, -0.5, 0.25, 0], [0.5, 0.5, -1, 0.125], [2, -2, 0, 1], [0, 0, 0, 0]], np.float16)
@@ -70,6 +71,31 @@ def page(components: tuple[Component, ...] = COMPONENTS, seed: int = 5) -> bytes
             out.append((typed.T.copy() if kind.transposed else typed).tobytes())
         out.append(rng.bytes(component.exact_bytes))
     return b"".join(out)
+
+
+def layers(component: Component, seed: int = 5) -> bytes:
+    """A component without exact bytes, of `random_tile`: rows of zeros, flat ones, outliers; none transposed."""
+    from harness.codec import blocks
+
+    out: list[bytes] = []
+    for number, (_, _, kind, channels) in enumerate(component.sides()):
+        values = random_tile(seed + number, component.tokens, channels)
+        if kind.element in blocks.BLOCK_BYTES:
+            out.append(blocks.quantise(kind.element, values.astype(np.float32)).tobytes())
+        else:
+            out.append(values.astype("<f2" if kind.element == "f16" else "<f4").tobytes())
+    return b"".join(out)
+
+
+def archive_of(element: str, segments: Sequence[bytes], *, rows: int, channels: int) -> bytes:
+    """One layer of segments of so many rows each, as they are."""
+    size = row_bytes(element, channels) * rows
+    kind = kind_of(element)
+    records = [
+        struct.pack("<BBH6Q", kind.number, kind.size, 0, at * size, size, rows, 0, 0, len(one)) + one
+        for at, one in enumerate(segments)
+    ]
+    return struct.pack("<4sQI", b"CKG1", size * len(records), len(records)) + b"".join(records)
 
 
 def patched(data: bytes, at: int, form: str, value: int) -> bytes:

@@ -10,13 +10,14 @@ import torch
 
 from harness.codec import archive, blocks, paths
 from harness.codec.errors import CodecError, GeometryError, ValueRefusedError
-from harness.codec.segments import read_segment
+from harness.codec.segments import read_segment, write_lcg2
 from harness.torch_engine.coded import lockstep, packing, restoring
 from tests.codec import pages
 
 GOLDEN = Path(__file__).parent / "golden"
 NUMPY = paths.coder("numpy")
 CPU = torch.device("cpu")
+FLOATS = {"f16": torch.float16, "f32": torch.float32}
 SHAPES = [(1, 1), (1, 9), (3, 5), (64, 40), (255, 7), (256, 33)]
 
 
@@ -213,3 +214,51 @@ def test_a_smaller_tile_after_a_larger_one_sees_nothing_of_it() -> None:
             packed, maxima = torch.from_numpy(segment.payload.copy()), torch.from_numpy(segment.maxima.copy())
             packing.restore_into(packed, maxima, bins, target)
             assert target.numpy().tobytes() == paths.as_f16(paths.decode_tile(data, path=NUMPY)).tobytes()
+
+
+@pytest.mark.parametrize("element", archive.ELEMENTS)
+def test_tiles_that_are_decoded_together_give_what_each_gives_alone(
+    element: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Layers of many heights, the last tile of each short: 5 x 3 x 5 bits end inside a byte, and nothing may follow."""
+    channels = 32 if element in blocks.BLOCK_BYTES else 3
+    parts = [
+        archive.Component(
+            layers=3, tokens=tokens, k_element=element, v_element="f16", k_channels=channels, v_channels=8
+        )
+        for tokens in (5, 16, 261, 513)
+    ]
+    data = archive.encode_page(b"".join(map(pages.layers, parts)), parts, version=2, path=NUMPY)
+    wanted = bytes(archive.decode_page(data, path=NUMPY))
+    counts = []
+    for at_once in (1, 3000, 1 << 18):
+        found = [
+            torch.zeros((part.tokens, width), dtype=FLOATS[kind.element])
+            if kind.element in FLOATS
+            else torch.zeros((part.tokens, archive.row_bytes(kind.element, width)), dtype=torch.uint8)
+            for part in parts
+            for _, _, kind, width in part.sides()
+        ]
+        placed = restoring.place(data, found)
+        monkeypatch.setattr(restoring, "ON_HOST", at_once)
+        told: list[int] = []
+        restoring.fill(placed, wrote=told.append)
+        assert bytes_of(found) == wanted, at_once
+        assert told == list(range(1, len(placed.rows) + 1))
+        counts.append(len(list(restoring.runs(placed.rows, at_once))))
+    assert counts[0] == len(placed.rows) > counts[1] > counts[2]
+
+
+def test_a_refused_tile_is_refused_in_company_too() -> None:
+    symbols = np.full((4, 8), 7, np.uint8)
+    good = write_lcg2(
+        bins=16, maxima=np.ones(4, np.float32), channels=8, packed=NUMPY.pack(symbols.reshape(-1), 4).tobytes()
+    )
+    symbols[3, 7] = 15
+    wrong = write_lcg2(
+        bins=16, maxima=np.ones(4, np.float32), channels=8, packed=NUMPY.pack(symbols.reshape(-1), 4).tobytes()
+    )
+    target = torch.full((12, 8), 3.0, dtype=torch.float16)
+    with pytest.raises(ValueRefusedError, match="symbols up to 14"):
+        restoring.import_page(pages.archive_of("f16", [good, wrong, good], rows=4, channels=8), [target])
+    assert bool((target == 3).all())

@@ -6,6 +6,7 @@ Whole-tensor arithmetic leaves the caches; a tile of one layer stays in them, wh
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Final
 
 import torch
@@ -158,20 +159,25 @@ _scratch = _Scratch()
 
 
 def restore_into(packed: Tensor, maxima: Tensor, bins: int, target: Tensor) -> None:
-    """A tile of LCG2 into ``target`` [rows, channels], f16 or f32, of any strides, on the same device.
+    """One tile of LCG2 into ``target``: see `restore_together`."""
+    restore_together(packed, maxima, bins, [target])
+
+
+def restore_together(packed: Tensor, maxima: Tensor, bins: int, targets: Sequence[Tensor]) -> None:
+    """Tiles of LCG2 whose symbols follow one another without a gap, each into rows of its own, on the same device.
 
     Two symbols at a time are looked up together; the values are those of `dequantise_into`, bit for bit.
 
     Args:
-        packed: u8, the symbols of the tile.
-        maxima: f32 [rows].
+        packed: u8, the symbols of all tiles.
+        maxima: f32 [rows of all tiles].
         bins: 16 or 32.
-        target: where the values go.
+        targets: where the values of each tile go, [rows, channels] of f16 or f32 alike, of any strides.
 
     Raises:
         ValueRefusedError: a symbol above its bins, or a value outside f16. Nothing has been written.
     """
-    rows, channels, device = target.shape[0], target.shape[1], target.device
+    rows, channels, device = len(maxima), targets[0].shape[1], targets[0].device
     index = _pair_index(packed, bins)
     flat = _scratch.take("values", 2 * len(index), torch.float32, device)
     torch.index_select(_scratch.pairs(bins, device), 0, index, out=flat.view(torch.int64))
@@ -180,13 +186,19 @@ def restore_into(packed: Tensor, maxima: Tensor, bins: int, target: Tensor) -> N
         raise ValueRefusedError(f"tile: expected symbols up to {2 * centre_of(bins)}, found {2 * centre_of(bins) + 1}")
     values.mul_(maxima[:, None])
     beyond = bool(maxima.amax() >= SMALLEST_BEYOND_F16)
-    if target.dtype == torch.float16 and not beyond:
-        target.copy_(values)
+    if targets[0].dtype == torch.float16 and not beyond:
+        copy_rows(values, targets)
         return
     half = values.half()
     if beyond and bool(half.isinf().any()):
         raise ValueRefusedError("tile: expected values in the range of f16, found larger ones")
-    target.copy_(half)
+    copy_rows(half, targets)
+
+
+def copy_rows(values: Tensor, targets: Sequence[Tensor]) -> None:
+    """Rows of values into each target after the other."""
+    for part, target in zip(values.split_with_sizes([len(one) for one in targets]), targets, strict=True):
+        target.copy_(part)
 
 
 def _pair_index(packed: Tensor, bins: int) -> Tensor:
