@@ -177,13 +177,13 @@ def a_run_that_may_reorder(number: int, *, told: bool) -> Recorded:
     return _lying_near(run.with_target(identity=identity))
 
 
-def a_run_with_a_control_beyond(ulp: int) -> Recorded:
-    """A near run whose other text must lie beyond the limits, and lies so many places away."""
+def a_run_with_a_control_beyond(ulp: int, logits: int = 0) -> Recorded:
+    """A near run whose other text must lie beyond the limits, and lies so many places away; its logits maybe others."""
     text = SCENARIO.replace(_EXACT, _EXACT[:-1].replace(b"exact", b"near") + b", limits: " + _LIMITS + b"}")
     text = text.replace(_OTHER, _OTHER[:-1] + b", beyond: again}")
     run = _lying_near(recorded(scenario(text)))
-    for part in (part_name("recurrent"), Family.LOGITS):
-        run = _measured(run, "other-seen", part, ulp=ulp)
+    for part, places in ((part_name("recurrent"), ulp), (Family.LOGITS, logits or ulp)):
+        run = _measured(run, "other-seen", part, ulp=places)
     return run
 
 

@@ -155,6 +155,12 @@ def control_within_limits(folder: Path) -> None:
 
 
 @fixture("CG309", "CG301")
+def control_within_one_limit(folder: Path) -> None:
+    good = good_body(a_run_with_a_control_beyond(ulp=101))
+    file_run(folder, a_run_with_a_control_beyond(ulp=101, logits=100), good)
+
+
+@fixture("CG309", "CG301")
 def control_missing(folder: Path) -> None:
     def change(body: Body) -> None:
         cell = body["cells"][0]
