@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Sequence
-from typing import Final
 
 from harness.model.evidence import PartRow, PartTable, Point
 from harness.model.noun import dataclass
 from harness.model.values import NO_LAYER, Family, Phase, Sha256
-
-_NOTHING: Final = hashlib.sha256(b"").hexdigest()
-"""Of logits without a byte, which are none."""
+from harness.wire.sha256 import NOTHING
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,7 +132,7 @@ def _how(one: PartRow, two: PartRow) -> str:
 
 
 def _logits(pair: Pair, differing: list[Differing], empty: list[str]) -> int:
-    ours, theirs = (one.logits if one.logits != _NOTHING else "" for one in (pair.candidate, pair.reference))
+    ours, theirs = (one.logits if one.logits != NOTHING else "" for one in (pair.candidate, pair.reference))
     if not (ours and theirs) and Phase.BOUNDARY in (pair.reference.phase, pair.candidate.phase):
         return 0
     if not ours and not theirs:

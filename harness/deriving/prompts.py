@@ -6,7 +6,6 @@ Ids lie from 8 to 503, so that every vocabulary has them and special tokens belo
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from array import array
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Final
 from harness.errors import InvalidScenarioError
 from harness.model.scenario import PromptSegment, PromptSpec
 from harness.model.values import Sha256
+from harness.wire.sha256 import sha256
 
 FIRST: Final = 8
 """Lowest id."""
@@ -67,7 +67,7 @@ def prompt_digest(ids: Sequence[int]) -> Sha256:
     words = array("I", ids)
     if sys.byteorder == "big":
         words.byteswap()
-    return Sha256(hashlib.sha256(words.tobytes()).hexdigest())
+    return Sha256(sha256(words.tobytes()).hexdigest())
 
 
 def _ids(specs: Mapping[str, PromptSpec], name: str, users: tuple[str, ...]) -> list[int]:

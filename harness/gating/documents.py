@@ -6,7 +6,6 @@ say which question it was: strict JSON (CG101), the one spelling (CG104), its sc
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +14,7 @@ from harness.gating.folder import MAX_DOCUMENT_BYTES, Entry, Kind, read
 from harness.gating.rule import Document, Fault
 from harness.model.evidence import Evidence
 from harness.wire import evidence_doc, observed, schemas, strict
+from harness.wire.sha256 import sha256
 
 if TYPE_CHECKING:
     from harness.model.campaign import CampaignRecords
@@ -59,15 +59,15 @@ def read_evidence(entry: Entry) -> tuple[Document, Evidence | CampaignRecords | 
         data = read(entry)
     except InvalidDocumentError as refused:
         return _faulty(entry, "", Fault(rule=FILES, at="", message=refused.message)), None
-    sha256 = hashlib.sha256(data).hexdigest()
+    found = sha256(data).hexdigest()
     try:
         evidence = observed.read_observed(data, "")
     except InvalidDocumentError as refused:
-        return _faulty(entry, sha256, _diagnosed(data, refused)), None
+        return _faulty(entry, found, _diagnosed(data, refused)), None
     if evidence.end is None:
         cut = Fault(rule=BLOBS, at="", message="was cut off: there is no end record")
-        return _faulty(entry, sha256, cut), None
-    return Document(entry=entry, sha256=sha256, value={}), evidence
+        return _faulty(entry, found, cut), None
+    return Document(entry=entry, sha256=found, value={}), evidence
 
 
 def _diagnosed(data: bytes, refused: InvalidDocumentError) -> Fault:

@@ -9,7 +9,6 @@ Rules kept here:
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections import Counter
@@ -29,6 +28,7 @@ from harness.gating.states import state_of
 from harness.model.certificate import Event, Finding, GateReport, Waived
 from harness.model.evidence import Evidence
 from harness.wire import canonical
+from harness.wire.sha256 import sha256
 
 if TYPE_CHECKING:
     from harness.deriving.prose import Prose
@@ -414,7 +414,7 @@ def _subject(run: _Run, facts: FolderFacts, document: Document) -> Subject:
     derived, error = _derived(evidence)
     of_run = evidence if derived is not None and isinstance(evidence, Evidence) else None
     text = canonical.canonical_trusted(body)
-    identity = hashlib.sha256(text).hexdigest()
+    identity = sha256(text).hexdigest()
     return Subject(
         document=document,
         id=identity,

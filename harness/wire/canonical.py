@@ -16,12 +16,12 @@ Rules kept here:
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 
-from harness.wire.json_bytes import MAX_INTEGER, dumps
+from harness.wire.json_bytes import MAX_INTEGER, dumps, plain
+from harness.wire.sha256 import sha256
 
 __all__ = [
     "MAX_INTEGER",
@@ -53,6 +53,9 @@ def canonical(value: object) -> bytes:
         TypeError: A value or key has a type that documents cannot hold; the message has its path.
         ValueError: An integer, a string or the nesting is outside what documents can hold.
     """
+    found = plain(value)
+    if found is not None and found[1] < _MAX_NESTING and found[0].isascii():
+        return found[0]
     require_plain(value)
     return dumps(value, "compact")
 
@@ -68,12 +71,12 @@ def canonical_trusted(value: object) -> bytes:
 
 def digest(value: object) -> str:
     """Return the SHA-256 of :func:`canonical` as 64 hex digits."""
-    return hashlib.sha256(canonical(value)).hexdigest()
+    return sha256(canonical(value)).hexdigest()
 
 
 def digest_trusted(value: object) -> str:
     """Return the SHA-256 of :func:`canonical_trusted` as 64 hex digits."""
-    return hashlib.sha256(canonical_trusted(value)).hexdigest()
+    return sha256(canonical_trusted(value)).hexdigest()
 
 
 def render(value: object) -> bytes:
@@ -95,8 +98,7 @@ def line(value: object) -> bytes:
         TypeError: As :func:`canonical`.
         ValueError: As :func:`canonical`.
     """
-    require_plain(value)
-    return dumps(value, "line")
+    return canonical(value) + b"\n"
 
 
 def render_unchecked(value: object) -> bytes:

@@ -11,7 +11,6 @@ Rules kept here:
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +18,7 @@ from harness.errors import InvalidDocumentError, StatecertError
 from harness.model.evidence import End, Evidence, Header, Observation, PartRow, PartTable, Point
 from harness.model.values import Sha256
 from harness.wire import canonical, json_bytes, privacy, records, schemas, strict
+from harness.wire.sha256 import sha256
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -173,7 +173,7 @@ def read_evidence(data: bytes, where: str) -> Evidence:
     json_bytes.expect(len(data))
     schemas.expect(SCHEMA, len(data))
     whole = data[: data.rfind(b"\n") + 1]
-    reader = _Reader(where)
+    reader = _Reader(where, len(data))
     for line in whole.split(b"\n")[:-1]:
         reader.take(line)
     if reader.header is None:
@@ -184,7 +184,7 @@ def read_evidence(data: bytes, where: str) -> Evidence:
         header=reader.header,
         observations=tuple(reader.observations),
         end=reader.end,
-        sha256=Sha256(hashlib.sha256(data).hexdigest()),
+        sha256=Sha256(sha256(data).hexdigest()),
         bytes=len(data),
     )
 
@@ -192,13 +192,13 @@ def read_evidence(data: bytes, where: str) -> Evidence:
 class _Reader:
     """Takes the lines of a file in order and holds them to the rules of order."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, size: int) -> None:
         self.header: Header | None = None
         self.end: End | None = None
         self.observations: list[Observation] = []
         self._where = where
         self._lines = 0
-        self._digest = hashlib.sha256()
+        self._digest = sha256(size=size)
         self._roots: set[str] = set()
 
     def take(self, line: bytes) -> None:

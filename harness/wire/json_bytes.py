@@ -9,9 +9,12 @@ refuse the same things (``tests/wire/test_json_bytes.py``).
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from enum import Enum
+from json import JSONEncoder
 from json import loads as _loads
 from json.encoder import encode_basestring as _quoted
+from operator import attrgetter
 from typing import Any, Final, Literal, NoReturn
 
 Spelling = Literal["compact", "line", "rendered"]
@@ -29,6 +32,15 @@ _DEEPEST: Final = 200
 _HELD: Final = 18
 """Digits of an integer that certainly fit 64 bits."""
 _BOM: Final = b"\xef\xbb\xbf"
+
+_COMPACT: Final = JSONEncoder(
+    ensure_ascii=False,
+    check_circular=False,
+    sort_keys=True,
+    separators=(",", ":"),
+    default=attrgetter("value"),  # of an enum that is neither text nor a number
+)
+"""Writes what :func:`_level` has gone through; of the standard library's writers only this one is compiled."""
 
 _state = {"left": _FEW}
 
@@ -80,6 +92,21 @@ def dumps(value: object, spelling: Spelling) -> bytes:
             import orjson as fast
     found: bytes = fast.dumps(value, option=_options(fast, spelling))
     return found
+
+
+def plain(value: object) -> tuple[bytes, int] | None:
+    """Return the compact bytes of a value that documents can hold, and a level that no container in it lies below.
+
+    The top level is 0. None: it holds something else, or that is for :func:`dumps` and a closer look to say.
+    """
+    if _fast(0) is not None:
+        return None
+    try:
+        deepest = _level(value)
+        data = _COMPACT.encode(value).encode()
+    except (_UnsureError, UnicodeEncodeError):
+        return None
+    return data, deepest
 
 
 def _fast(size: int) -> Any:
@@ -146,16 +173,62 @@ def _written(value: object, spelling: Spelling) -> bytes:
     Raises:
         _UnsureError: It holds something of another kind.
     """
-    pieces: list[str] = []
-    _write(value, pieces, "\n" if spelling == "rendered" else "", 0)
-    if spelling != "compact":
-        pieces.append("\n")
+    if spelling == "rendered":
+        pieces: list[str] = []
+        _write(value, pieces, "\n", 0)
+        text = "".join(pieces) + "\n"
+    else:
+        _level(value)
+        text = _COMPACT.encode(value) + ("\n" if spelling == "line" else "")
     try:
-        data = "".join(pieces).encode()
+        data = text.encode()
     except UnicodeEncodeError:
         raise _UnsureError from None
     _state["left"] -= len(data)
     return data
+
+
+def _level(value: object, level: int = 0) -> int:
+    """Go through a value that both writers spell alike; returns the level of its deepest container.
+
+    Raises:
+        _UnsureError: It holds something of another kind.
+    """
+    if level > _DEEPEST:
+        raise _UnsureError
+    deepest = level
+    for item in _items(value):
+        kind = type(item)
+        if kind is str or kind is bool:
+            continue
+        if kind is int:
+            if not -MAX_INTEGER <= item <= MAX_INTEGER:  # type: ignore[operator]
+                raise _UnsureError
+        elif kind is dict or kind is list or kind is tuple:
+            deepest = max(deepest, _level(item, level + 1))
+        else:
+            _level((_member(item),), level)
+    return deepest
+
+
+def _items(value: object) -> Iterable[object]:
+    kind = type(value)
+    if kind is list or kind is tuple:
+        return value  # type: ignore[return-value]
+    if kind is not dict:
+        return (value,)
+    for key in value:  # type: ignore[attr-defined]
+        if type(key) is not str:
+            raise _UnsureError
+    found: Iterable[object] = value.values()  # type: ignore[attr-defined]
+    return found
+
+
+def _member(item: object) -> object:
+    """Return the value of a member of an enum; one that is text or a number is written as such, so it must be it."""
+    if not isinstance(item, Enum) or (isinstance(item, (str, int)) and item.value != item):
+        raise _UnsureError
+    return item.value
 
 
 def _write(value: object, pieces: list[str], end: str, depth: int) -> None:

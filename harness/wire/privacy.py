@@ -13,7 +13,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-_PATTERNS: Final[tuple[tuple[str, tuple[str, ...], int, str], ...]] = (
+_Pattern = tuple[str, tuple[str, ...], int, str]
+_PATTERNS: Final[tuple[_Pattern, ...]] = (
     ("absolute path", ("/",), 0, r"(?<![A-Za-z0-9_.\-)\]}#/:*])/[A-Za-z0-9_.@+-]+/[A-Za-z0-9_.@+-]"),
     (
         "absolute path",
@@ -146,13 +147,14 @@ class Watch:
         """Tell whether a text of pieces of a document may be private."""
         fresh = {*pieces.split(b'"')[1::2]} - self._clean
         keys = set()
+        likely = _likely(pieces)
         for one in fresh:
             if len(one) in _DIGESTS and not one.strip(_HEX):
                 if self._wanted is not None and self._wanted.search(one.decode()):
                     return True
                 continue
             text = one.decode()
-            if _kind(text, self._wanted):
+            if _kind(text, self._wanted, likely):
                 return True
             if names_somebody(text):
                 keys.add(one)
@@ -222,9 +224,17 @@ def names_somebody(key: str) -> bool:
     return likely and re.search(_KEYS, key) is not None
 
 
-def _kind(text: str, names: re.Pattern[str] | None) -> str:
+def _likely(texts: bytes) -> Sequence[_Pattern]:
+    """Return the patterns that some of these texts may fit: what none of them holds need not be looked for in each."""
+    if not texts.isascii():
+        return _PATTERNS
+    small = texts.decode().lower()
+    return [pattern for pattern in _PATTERNS if any(one in small for one in pattern[1])]
+
+
+def _kind(text: str, names: re.Pattern[str] | None, patterns: Sequence[_Pattern] = _PATTERNS) -> str:
     small, length, ascii_only = text.lower(), len(text), text.isascii()
-    for kind, telling, least, pattern in _PATTERNS:
+    for kind, telling, least, pattern in patterns:
         likely = not ascii_only or (length >= least and any(one in small for one in telling))
         if likely and re.search(pattern, text):
             return kind

@@ -114,12 +114,27 @@ def _fast(data: bytes, limits: Limits, form: Form) -> object | None:
         return None  # keys must be ASCII; only the slow path can tell keys from strings
     try:
         value: object = json_bytes.loads(data)
+        if form == "canonical" and _is_small_line(data, value, limits):
+            return value
         rendered = canonical.render_unchecked(value)
     except (json_bytes.NotJsonError, TypeError):
         return None
     if not _same_spelling(data, value, rendered, form):
         return None
     return value if _within(rendered, limits) and canonical.is_plain(rendered) else None
+
+
+def _is_small_line(data: bytes, value: object, limits: Limits) -> bool:
+    """Tell whether a text is the one compact spelling of its value and surely within limits; False: look closer.
+
+    Outside of strings a comma or a bracket stands before each value, so that there are no more values than these.
+    """
+    if len(data) > limits.max_string_bytes or sum(map(data.count, (b",", b"[", b"{"))) >= limits.max_nodes:
+        return False
+    found = json_bytes.plain(value)
+    if found is None or found[1] >= limits.max_depth:
+        return False
+    return data == found[0] or data == found[0] + b"\n"
 
 
 def _surely_many(data: bytes, limits: Limits) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from enum import IntEnum, StrEnum
+from enum import Enum, IntEnum, StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 import orjson
@@ -79,15 +79,37 @@ def test_both_spell_a_value_alike(value: object, spelling: Spelling) -> None:
     assert slow(value, spelling) == fast(value, spelling)
 
 
-@given(VALUES)
-def test_plain_values_are_not_left_to_the_other(value: object) -> None:
+@given(VALUES, st.sampled_from(SPELLINGS))
+def test_plain_values_are_not_left_to_the_other(value: object, spelling: Spelling) -> None:
     try:
-        rendered = orjson.dumps(value, option=json_bytes._options(orjson, "rendered"))
+        wanted = orjson.dumps(value, option=json_bytes._options(orjson, spelling))
     except TypeError:
         return
     kinds = {type(one) for one in flat(value)}
     if kinds <= {str, int, bool, list, dict, tuple, Word, Number}:
-        assert json_bytes._written(value, "rendered") == rendered
+        assert json_bytes._written(value, spelling) == wanted
+
+
+class Named(StrEnum):
+    """Its members are written as their values, and are other text."""
+
+    def __new__(cls, text: str) -> Self:
+        made = str.__new__(cls, text)
+        made._value_ = f"a {text}"
+        return made
+
+    WORD = "word"
+
+
+class Pair(Enum):
+    ONE = "one"
+    TWO = (1, "two")
+
+
+@pytest.mark.parametrize("value", [Named.WORD, [Named.WORD], Pair.ONE, {"a": Pair.TWO}, [[Pair.TWO]]])
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_member_of_any_enum_is_written_as_its_value(value: object, spelling: Spelling) -> None:
+    assert slow(value, spelling) == fast(value, spelling)
 
 
 def flat(value: object) -> list[object]:

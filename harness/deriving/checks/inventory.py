@@ -10,7 +10,6 @@ prompts, where these end in different tokens.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -24,6 +23,7 @@ from harness.model.decision import CheckResult
 from harness.model.evidence import PartRow, Point
 from harness.model.scenario import CheckSpec, PointRef, StepKind
 from harness.model.values import Family, Outcome, Phase
+from harness.wire.sha256 import NOTHING
 
 WIDTHS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("f64", "i64", "u64"), 8),
@@ -33,7 +33,6 @@ WIDTHS: Final[Mapping[str, int]] = {
 }
 """Bytes of one element, where elements have whole bytes."""
 _COME_AND_GO: Final = frozenset({Family.LOGITS, Family.SAMPLER})
-_NOTHING: Final = hashlib.sha256(b"").hexdigest()
 _LEAST: Final = 2
 _STATE: Final = frozenset(
     {Family.KV, Family.INDEX, Family.RECURRENT, Family.CONV, Family.WINDOW, Family.PLE, Family.LOGITS}
@@ -128,7 +127,7 @@ def _row_fault(row: PartRow) -> str:
         return "no_bytes"
     if row.element_type in WIDTHS and elements * WIDTHS[row.element_type] != row.bytes:
         return "size_does_not_fit"
-    if (row.sha256 == _NOTHING) != (row.bytes == 0):
+    if (row.sha256 == NOTHING) != (row.bytes == 0):
         return "digest_of_nothing"
     return ""
 

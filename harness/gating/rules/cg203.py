@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -10,6 +9,7 @@ from harness.errors import InvalidDocumentError
 from harness.gating.folder import READABLE, read
 from harness.gating.known import repeated
 from harness.gating.rule import FolderFacts, Problem, Problems, Rule
+from harness.wire.sha256 import sha256
 
 
 def check(facts: FolderFacts) -> Problems:
@@ -46,7 +46,7 @@ def _observed(facts: FolderFacts) -> Iterator[tuple[bytes, str]]:
             continue
         first, last = data.find(b"\n") + 1, data.rfind(b"\n", 0, -1) + 1
         if 0 < first < last:
-            yield hashlib.sha256(data[first:last]).digest(), held[place].path
+            yield sha256(data[first:last]).digest(), held[place].path
 
 
 def _twice(pairs: Sequence[tuple[bytes, str]], message: str) -> Problems:

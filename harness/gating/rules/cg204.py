@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from harness.errors import InvalidDocumentError
 from harness.gating.folder import READABLE, Kind, read
 from harness.gating.rule import Document, FolderFacts, Problem, Problems, Rule
+from harness.wire.sha256 import sha256
 
 
 def check_document(document: Document) -> Problems:
@@ -46,7 +45,7 @@ def _records(facts: FolderFacts) -> Problems:
             yield Problem(entry.path, "belongs to no certificate that could be read")
             continue
         try:
-            found = hashlib.sha256(read(entry)).hexdigest()
+            found = sha256(read(entry)).hexdigest()
         except InvalidDocumentError as refused:
             yield Problem(entry.path, refused.message)
             continue

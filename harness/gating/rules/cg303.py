@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
@@ -10,8 +9,8 @@ from typing import Final
 from harness.gating.rule import Problem, Problems, Rule, Subject
 from harness.gating.sight import Sight
 from harness.model.evidence import PartRow, Point
+from harness.wire.sha256 import NOTHING
 
-_NOTHING: Final = hashlib.sha256(b"").hexdigest()
 _BITS: Final[Mapping[str, tuple[int, int]]] = {
     **dict.fromkeys(("f64", "i64", "u64"), (8, 1)),
     **dict.fromkeys(("f32", "i32", "u32"), (4, 1)),
@@ -70,7 +69,7 @@ def _other(row: PartRow, told: Mapping[str, Collection[str]]) -> str:
 
 
 def _fault(row: PartRow) -> str:
-    if (row.sha256 == _NOTHING) != (row.bytes == 0):
+    if (row.sha256 == NOTHING) != (row.bytes == 0):
         return f"has {row.bytes} bytes and {'the' if row.bytes else 'not the'} digest of nothing"
     elements = math.prod(row.shape)
     if row.element_type not in _BITS:

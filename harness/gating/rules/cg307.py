@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,9 +10,9 @@ from harness.gating.rule import Body, Problem, Problems, Rule, Subject
 from harness.gating.sight import Sight
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec
 from harness.model.values import Guarantee, Phase
+from harness.wire.sha256 import NOTHING
 
 _COMPARING: Final = (CheckKind.EXACT, CheckKind.NEAR, CheckKind.UNCHANGED)
-_NOTHING: Final = hashlib.sha256(b"").hexdigest()
 _SEES_PARTS: Final = ("parts", "image")
 
 
@@ -58,7 +57,7 @@ def _unequal(sight: Sight, plan: CellPlan, spec: CheckSpec) -> str:
             return f"{at} the positions are {one.position} and {other.position}"
         if not (one.logits_finite and other.logits_finite):
             return f"{at} the logits are not finite"
-        if "logits" in _fields(spec) and _NOTHING in (one.logits, other.logits):
+        if "logits" in _fields(spec) and NOTHING in (one.logits, other.logits):
             return f"{at} the logits have no bytes"
         near = spec.kind is CheckKind.NEAR
         fault = sight.too_far(plan.id, spec, one, other) if near else sight.unequal(one, other, _fields(spec))
