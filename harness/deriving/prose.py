@@ -15,7 +15,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Final, NamedTuple
+
+from harness.model.typed import Final, NamedTuple
 
 MAX_BYTES: Final = 2 * 1024 * 1024
 

@@ -8,7 +8,8 @@ certificates and this table name the same kinds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+
+from harness.model.typed import Final
 
 KINDS: Final[Mapping[str, Sequence[str]]] = {
     "qualification": (

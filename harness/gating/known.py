@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, overload
+
+from harness.model.typed import TYPE_CHECKING, Final, NamedTuple, overload
 
 if TYPE_CHECKING:
     from harness.model.certificate import Event

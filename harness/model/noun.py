@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+
+from harness.model.typed import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 __all__ = ["NO_DEFAULT", "dataclass", "defaults", "field", "replace"]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NewType
+
+from harness.model.typed import NewType
 
 Sha256 = NewType("Sha256", str)
 """64 lower-case hex digits. The algorithm is SHA-256 wherever this type stands."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+
+from harness.model.typed import Final
 
 _Pattern = tuple[str, tuple[str, ...], int, str]
 _PATTERNS: Final[tuple[_Pattern, ...]] = (

@@ -14,7 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+
+from harness.model.typed import Any, Final
+from harness.wire import json_bytes
 
 Check = Callable[[Any], bool]
 Schema = Mapping[str, Any]
@@ -281,9 +283,7 @@ def _of_type(value: Any) -> Check:
 
 def _same(value: object) -> object:
     """Return what two equal values have in common, and two that differ have not: ``true`` is not ``1``."""
-    from json import dumps
-
-    return (type(value), value) if type(value) not in {dict, list} else dumps(value, sort_keys=True)
+    return (type(value), value) if type(value) not in {dict, list} else json_bytes.spelled(value)
 
 
 def _one_of_these(values: Sequence[object]) -> Check:
@@ -297,6 +297,8 @@ def _one_of_these(values: Sequence[object]) -> Check:
 
 
 def _unique(found: Any) -> bool:
+    if type(found) is list and all(type(one) is str for one in found):
+        return len(frozenset(found)) == len(found)
     return type(found) is not list or len(frozenset(map(_same, found))) == len(found)
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import comb
-from typing import Final
+
+from harness.model.typed import Final
 
 ALPHA: Final = Fraction(1, 20)
 """One-sided error that is allowed."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+
+from harness.model.typed import Any
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
