@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from importlib import import_module
 from types import ModuleType
 
 from harness import __version__
 from harness.errors import ExitCode, StatecertError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
 
 COMMANDS = {
     "run": "run scenarios on an engine of this machine, judge them, write certificates",
@@ -81,10 +83,12 @@ def script() -> None:
     code = main()
     threads = sys.modules.get("threading")
     if threads is None or threads.active_count() == 1:
-        with suppress(OSError, ValueError):
+        try:
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(code)
+        except (OSError, ValueError):
+            sys.exit(code)
+        os._exit(code)
     sys.exit(code)
 
 
@@ -118,7 +122,7 @@ def _said(text: str, code: ExitCode) -> int:
 def guarded(name: str, words: Sequence[str]) -> int:
     """Run a command; turn every ending into its exit code."""
     try:
-        module = import_module(f"harness.commands.{MODULES.get(name, name)}")
+        module = __import__(f"harness.commands.{MODULES.get(name, name)}", fromlist=["run"])
         plain: Callable[[Sequence[str]], ExitCode] | None = getattr(module, "run_plain", None)
         has_options = any(word.startswith("-") for word in words)
         code = int(_run_parsed(module, name, words) if plain is None or has_options else plain(words))
@@ -142,8 +146,7 @@ def _broken(problem: Exception) -> int:
     try:
         sys.stdout.flush()
     except OSError:
-        with suppress(OSError):
-            sys.stdout.close()
+        _close(sys.stdout)
     if isinstance(problem, OSError) and problem.filename:
         sys.stderr.write(
             f"statecert: the system refused {problem.filename}: {problem.strerror}; choose another place\n"
@@ -155,6 +158,14 @@ def _broken(problem: Exception) -> int:
 
         traceback.print_exception(problem)
     return int(ExitCode.BROKEN)
+
+
+def _close(stream: TextIO) -> None:
+    """Give up a stream that nobody reads any more: what it still holds cannot be written."""
+    try:
+        stream.close()
+    except OSError:
+        return
 
 
 def _run_parsed(module: ModuleType, name: str, words: Sequence[str]) -> ExitCode:

@@ -94,8 +94,8 @@ def test_a_class_of_named_tuples_has_what_the_real_one_has() -> None:
         light._make([1])
     with pytest.raises(ValueError, match="other"):
         light._replace(other=1)
+    named: Any = type(light_typing.NamedTuple)
     with pytest.raises(TypeError, match="default"):
-        named: Any = type(light_typing.NamedTuple)
         named("Wrong", (light_typing.NamedTuple,), {"__annotations__": {"a": "int", "b": "int"}, "a": 1})
 
 

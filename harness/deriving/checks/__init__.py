@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import import_module
 
 from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
@@ -46,7 +45,7 @@ FILES: Final[Mapping[CheckKind, str]] = {
 @cache
 def check_of(kind: CheckKind) -> Check:
     """Return what answers a kind of check."""
-    check: Check = import_module(f"{__name__}.{FILES[kind]}").check
+    check: Check = __import__(f"{__name__}.{FILES[kind]}", fromlist=["check"]).check
     return check
 
 

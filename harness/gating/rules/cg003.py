@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from harness.errors import ExitCode
 from harness.gating.rule import FolderFacts, Problem, Problems, Rule
-from harness.gating.waiving import holds, waivable
 
 
 def check(facts: FolderFacts) -> Problems:
     """A waiver of a current certificate that has ended, and that none which holds takes the place of."""
     if not any(event.kind == "waive" for event in facts.ledger.events):
         return
+    from harness.gating.waiving import holds, waivable
+
     paths = {one.id: one.path for one in facts.certificates if one.state == "current"}
     waivers = [event for event in facts.ledger.events if event.kind == "waive" and event.target in paths]
     asked, day = waivable(facts.asked.options), facts.asked.day
