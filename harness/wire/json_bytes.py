@@ -9,10 +9,11 @@ refuse the same things (``tests/wire/test_json_bytes.py``).
 from __future__ import annotations
 
 import sys
-from _json import encode_basestring as _quoted
-from _json import make_encoder, make_scanner  # json around them takes longer to import than a file to read
 from collections.abc import Iterable
 from enum import Enum
+from json.decoder import JSONDecoder
+from json.encoder import JSONEncoder
+from json.encoder import encode_basestring as _quoted
 from operator import attrgetter
 
 from harness.model.typed import Any, Final, Literal, NoReturn
@@ -31,8 +32,6 @@ _DEEPEST: Final = 200
 """Nesting up to which both agree; deeper values are left to ``orjson``."""
 _HELD: Final = 18
 """Digits of an integer that certainly fit 64 bits."""
-_SPACES: Final = " \t\n\r"
-"""What may stand around a value."""
 _BOM: Final = b"\xef\xbb\xbf"
 
 _state = {"left": _FEW}
@@ -46,31 +45,20 @@ class _UnsureError(Exception):
     """Something that is left to ``orjson``, which words what is wrong."""
 
 
-class _Reading:
-    """What the standard library's compiled reader asks its decoder for."""
-
-    strict = True
-    object_hook = None
-    object_pairs_hook = None
-    memo: Final[dict[str, str]] = {}
-
-    @staticmethod
-    def parse_int(text: str) -> int:
-        """Return an integer that certainly fits 64 bits."""
-        if len(text) > _HELD or text == "-0":
-            raise _UnsureError
-        return int(text)
-
-    @staticmethod
-    def parse_float(_text: str) -> NoReturn:
-        """Refuse: documents hold no such number."""
+def _integer(text: str) -> int:
+    if len(text) > _HELD or text == "-0":
         raise _UnsureError
+    return int(text)
 
-    parse_constant = parse_float
+
+def _refuse(_text: str) -> NoReturn:
+    raise _UnsureError
 
 
-_scan: Final = make_scanner(_Reading())  # type: ignore[arg-type] # asks for the members, and not for the class
-_encode: Final = make_encoder(None, attrgetter("value"), _quoted, None, ":", ",", True, False, False)  # noqa: FBT003
+_decode: Final = JSONDecoder(parse_int=_integer, parse_float=_refuse, parse_constant=_refuse).decode
+_encode: Final = JSONEncoder(
+    ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":"), default=attrgetter("value")
+).encode
 """Writes what :func:`_level` has gone through; a member of an enum that is neither text nor a number is its value."""
 
 
@@ -124,7 +112,7 @@ def plain(value: object) -> tuple[bytes, int] | None:
         return None
     try:
         deepest = _level(value)
-        data = "".join(_encode(value, 0)).encode()
+        data = _encode(value).encode()
     except (_UnsureError, UnicodeEncodeError):
         return None
     return data, deepest
@@ -132,7 +120,7 @@ def plain(value: object) -> tuple[bytes, int] | None:
 
 def spelled(value: object) -> str:
     """Return one text for all equal values of lists, dictionaries, text, integers and booleans, and for no other."""
-    return "".join(_encode(value, 0))
+    return _encode(value)
 
 
 def _fast(size: int) -> Any:
@@ -178,14 +166,9 @@ def _read(data: bytes) -> object:
     if b"\\u" in data or data[:3] == _BOM:
         raise _UnsureError
     try:
-        text = data.decode().strip(_SPACES)
-        value: object
-        value, end = _scan(text, 0)
-    except (ValueError, RecursionError, StopIteration):
+        return _decode(data.decode())
+    except (ValueError, RecursionError):
         raise _UnsureError from None
-    if end != len(text):
-        raise _UnsureError
-    return value
 
 
 def _written(value: object, spelling: Spelling) -> bytes:
@@ -200,7 +183,7 @@ def _written(value: object, spelling: Spelling) -> bytes:
         text = "".join(pieces) + "\n"
     else:
         _level(value)
-        text = "".join(_encode(value, 0)) + ("\n" if spelling == "line" else "")
+        text = _encode(value) + ("\n" if spelling == "line" else "")
     try:
         data = text.encode()
     except UnicodeEncodeError:
