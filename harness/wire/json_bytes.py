@@ -32,6 +32,10 @@ _DEEPEST: Final = 200
 """Nesting up to which both agree; deeper values are left to ``orjson``."""
 _HELD: Final = 18
 """Digits of an integer that certainly fit 64 bits."""
+_LONG: Final = b"0" * (_HELD + 1)
+_ZEROS: Final = bytes.maketrans(b"123456789", b"000000000")
+_BEFORE: Final = (b":", b",", b"[", b" ", b"\n", b"\r", b"\t")
+"""What can stand right before a value in JSON."""
 _BOM: Final = b"\xef\xbb\xbf"
 
 _state = {"left": _FEW}
@@ -55,7 +59,9 @@ def _refuse(_text: str) -> NoReturn:
     raise _UnsureError
 
 
-_decode: Final = JSONDecoder(parse_int=_integer, parse_float=_refuse, parse_constant=_refuse).decode
+_decode: Final = JSONDecoder(parse_float=_refuse, parse_constant=_refuse).decode
+"""Reads text without a number that :func:`_integer` would refuse: then nothing of it is called for each of them."""
+_decode_each: Final = JSONDecoder(parse_int=_integer, parse_float=_refuse, parse_constant=_refuse).decode
 _encode: Final = JSONEncoder(
     ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":"), default=attrgetter("value")
 ).encode
@@ -166,9 +172,16 @@ def _read(data: bytes) -> object:
     if b"\\u" in data or data[:3] == _BOM:
         raise _UnsureError
     try:
-        return _decode(data.decode())
+        return (_decode_each if _has_odd_integer(data) else _decode)(data.decode())
     except (ValueError, RecursionError):
         raise _UnsureError from None
+
+
+def _has_odd_integer(data: bytes) -> bool:
+    """Tell whether a text may hold an integer of very many digits, or a zero with a sign; text may look like one."""
+    if _LONG in data.translate(_ZEROS) or data[:2] == b"-0":
+        return True
+    return b"-0" in data and any(before + b"-0" in data for before in _BEFORE)
 
 
 def _written(value: object, spelling: Spelling) -> bytes:

@@ -192,3 +192,13 @@ def test_a_file_that_is_large_is_read_with_orjson_from_its_first_line_on(monkeyp
     json_bytes.expect(1_000_000)
     assert json_bytes._state["left"] < 0
     assert json_bytes.loads(b'{"a":1}') == {"a": 1}
+
+
+@pytest.mark.parametrize("before", ["", "[", "[1,", "[1, ", '{"a":', '{"a": ', "[\n", "[\t", "[\r", "\n", " "])
+@pytest.mark.parametrize(
+    "number", ["-0", "-0.0", "0", "9" * 18, "9" * 19, "-" + "9" * 18, "-" + "9" * 19, "1" + "0" * 25, "-01", "-0e1"]
+)
+def test_odd_integers_are_read_alike_wherever_they_stand(before: str, number: str) -> None:
+    after = {"[": "]", "{": "}"}.get(before.strip()[:1], "")
+    text = f"{before}{number}{after}".encode()
+    assert read(text, "slow") == read(text, "fast")
