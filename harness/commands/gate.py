@@ -13,9 +13,9 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import ExitCode, UsageError
-from harness.model.typed import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import argparse

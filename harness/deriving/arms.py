@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from harness.deriving.lengths import Scaling, is_length, length, optional_length
 from harness.deriving.manipulations import budget_of, stop_of, target_of
 from harness.deriving.node import Node
 from harness.model.scenario import Arm, Scalar, Step, StepKind, TurnEnd
-from harness.model.typed import Final
 from harness.model.values import ArmRole, Capability
 
 _COUNTED: Final = frozenset({StepKind.EVICT, StepKind.MEANWHILE, StepKind.ROLLBACK})

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from typing import Final
 
 from harness.deriving.node import Node
 from harness.model.scenario import Coords, Scalar
-from harness.model.typed import Final
 
 SCALE: Final = "scale"
 

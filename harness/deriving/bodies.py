@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from harness.deriving.body import derive_body
 from harness.model.evidence import Evidence
-from harness.model.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.model.campaign import CampaignRecords

@@ -7,6 +7,7 @@ whether a committed one was touched. No prose: sentences are rendered when they 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.deriving import about
 from harness.deriving.ids import certificate_id, claim_key
@@ -18,7 +19,6 @@ from harness.errors import InvalidDocumentError
 from harness.model.decision import CellDecision, CheckResult
 from harness.model.evidence import Evidence, Trust, Turn
 from harness.model.scenario import CheckKind, CheckSpec
-from harness.model.typed import Final
 from harness.model.values import Outcome
 
 SCHEMA: Final = "statecert/certificate/v1"

@@ -8,6 +8,7 @@ page in :mod:`harness.reporting.campaigns`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from harness.deriving.campaign_body import KIND, SCHEMA, common, common_limits
 from harness.deriving.faults import FAULTS, derive_faults
@@ -19,7 +20,6 @@ from harness.deriving.selfcheck import FUZZ, SELFTEST, derive_fuzz, derive_selft
 from harness.deriving.soak import SOAK, derive_soak
 from harness.errors import InvalidDocumentError
 from harness.model.campaign import CampaignRecords
-from harness.model.typed import Final
 
 __all__ = ["CAMPAIGNS", "KIND", "SCHEMA", "derive_campaign"]
 

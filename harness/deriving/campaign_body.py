@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from harness.deriving import about
 from harness.deriving.ids import campaign_key
 from harness.errors import InvalidDocumentError
 from harness.model.campaign import CampaignRecords, Record
-from harness.model.typed import Final
 
 SCHEMA: Final = "statecert/campaign/v1"
 KIND: Final = "campaign"

@@ -7,9 +7,9 @@ run id, times, the load of the machine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from harness.deriving.fields import mappings_at, text_at, value_at
-from harness.model.typed import Final
 from harness.model.values import Outcome, ReasonCode, Verdict
 
 Body = Mapping[str, object]

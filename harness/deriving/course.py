@@ -11,12 +11,12 @@ What a plan does not announce, and why, is listed in :data:`FREE`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 from harness.deriving.looks import TURNS, expected_phases
 from harness.model.evidence import CellEvent, Observation, Point, StepRecord, StoreView, Turn
 from harness.model.noun import dataclass
 from harness.model.scenario import Arm, CellPlan, Step, StepKind
-from harness.model.typed import Final
 from harness.model.values import ArmRole, Phase
 
 _Seen = Point | Turn | StepRecord | StoreView

@@ -26,11 +26,11 @@ Overall: no cells (or only excluded ones) is ``error``; else the worst cell, whe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.deriving.checks.answers import AXES, CODES, COMPARISONS
 from harness.model.decision import CellDecision, CheckResult, Decision
 from harness.model.scenario import CellPlan, CheckKind
-from harness.model.typed import Final
 from harness.model.values import DecisionAxis, Outcome, Verdict
 
 _WORST_FIRST: Final = (Outcome.ERROR, Outcome.FAIL, Outcome.NOT_RUN, Outcome.INCONCLUSIVE, Outcome.PASS)

@@ -10,13 +10,13 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from harness.deriving.campaign_body import integer_of, mapping_of, trust_of
 from harness.deriving.checks.inventory import WIDTHS
 from harness.errors import InvalidDocumentError
 from harness.model.campaign import CampaignRecords, Record
 from harness.model.evidence import PartRow, PartTable
-from harness.model.typed import Final
 from harness.model.values import Family, Sha256, Verdict
 from harness.wire.evidence_doc import observation_from_mapping, part_table
 

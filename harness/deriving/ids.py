@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Final
 
 from harness.errors import InvalidDocumentError
-from harness.model.typed import Final
 from harness.model.values import ClaimKey, Sha256
 from harness.wire import canonical
 

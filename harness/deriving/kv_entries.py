@@ -8,10 +8,10 @@ record's own expectation does not count.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.deriving.kv_plan import VERSION
 from harness.model.campaign import Record
-from harness.model.typed import Final
 
 TILES: Final[Mapping[str, str]] = {
     "tiny lcg1 16": "8763883a4c96ceb649ce5ad55b0fbfc2404932ae698236824e0c1dc387c501d7",

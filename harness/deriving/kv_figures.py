@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import comb
+from typing import Final
 
 from harness.deriving.campaign_body import integer_of, mapping_of
 from harness.model.campaign import Record
-from harness.model.typed import Final
 
 SPANS: Final = ("encode", "write", "read", "import", "first_token")
 METRICS: Final = ("restore", "import", "total")

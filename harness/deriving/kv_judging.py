@@ -16,6 +16,7 @@ A smaller payload with a dearer total is a stop.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.deriving.campaign_body import integer_of, mapping_of
 from harness.deriving.kv_figures import (
@@ -41,7 +42,6 @@ from harness.deriving.kv_plan import CONTROL, EXACT, PLANTED, Group, restore_pat
 from harness.deriving.kv_reading import Reading
 from harness.deriving.soak import median
 from harness.model.campaign import Record
-from harness.model.typed import Final
 
 STOPS: Final = ("larger", "restore_slower", "import_slower", "total_dearer", "more_memory")
 _SLOWER: Final = {"restore": "restore_slower", "import": "import_slower", "total": "total_dearer"}

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from harness.deriving.campaign_body import integer_of, mapping_of
 from harness.deriving.kv_figures import integers, texts
 from harness.model.campaign import Record
-from harness.model.typed import Final
 
 KV: Final = "kv"
 SLICE: Final = "kv_slice"

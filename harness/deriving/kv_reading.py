@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Final
 
 from harness.deriving.campaign_body import integer_of, mapping_of
 from harness.deriving.kv_entries import asked_of
@@ -11,7 +12,6 @@ from harness.deriving.kv_figures import SPANS, decodes, extent, integers, maps, 
 from harness.deriving.kv_plan import Group, arms_of, order_of, plan_groups, restore_path_of, version_of
 from harness.errors import InvalidDocumentError
 from harness.model.campaign import CampaignRecords, Record
-from harness.model.typed import Final
 
 _MOST_DECODES: Final = 10
 _KEYS: Final[Mapping[str, Sequence[str]]] = {

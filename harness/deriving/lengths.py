@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from harness.deriving.node import Node
 from harness.model.noun import dataclass
-from harness.model.typed import Final
 
 _KEYS: Final = frozenset({"chunks", "tokens", "plus"})
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from harness.model.scenario import Arm, CellPlan, PointRef, Scalar, Step, StepKind
-from harness.model.typed import Final
 from harness.model.values import Phase
 
 TURNS: Final = frozenset({StepKind.RUN, StepKind.RESUME, StepKind.EXTEND})

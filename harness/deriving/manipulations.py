@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from harness.deriving.lengths import Scaling, length
 from harness.deriving.node import Node
 from harness.model.scenario import Scalar, StepKind
-from harness.model.typed import Final
 
 _FLIP_KEYS: Final = ("part", "byte", "mask")
 _ALTERATIONS: Final[Mapping[str, Mapping[str, int]]] = {

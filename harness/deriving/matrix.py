@@ -10,11 +10,11 @@ was stopped, and must pass it. Pairs follow from what mutants and scenarios say 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.deriving.campaign_body import integer_of, mapping_of, trust_of
 from harness.errors import InvalidDocumentError
 from harness.model.campaign import CampaignRecords, Record
-from harness.model.typed import Final
 from harness.model.values import Verdict
 
 MATRIX: Final = "matrix"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from typing import NoReturn, TypeVar
 
 from harness.errors import InvalidScenarioError
 from harness.model.noun import dataclass
 from harness.model.scenario import Scalar
-from harness.model.typed import NoReturn, TypeVar
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 

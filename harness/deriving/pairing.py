@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from harness.deriving.compare import Comparison, Pair, compare
 from harness.deriving.looks import ORDER, expected_phases, source
@@ -10,7 +11,6 @@ from harness.deriving.view import CellView
 from harness.model.evidence import Point
 from harness.model.noun import dataclass, replace
 from harness.model.scenario import CheckKind, CheckSpec, PointRef, StepKind
-from harness.model.typed import Final
 from harness.model.values import Guarantee, Observability, Phase
 
 SAME_PLACE: Final = (Phase.BOUNDARY, Phase.PREFILLED, Phase.END, Phase.SEEN, Phase.RESTORED)

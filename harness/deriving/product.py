@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
+from typing import Final
 
 from harness.deriving import axes as axis
 from harness.deriving.arms import capabilities, options, parse_arm
@@ -18,7 +19,6 @@ from harness.deriving.validity import require_valid
 from harness.deriving.walk import Walk
 from harness.errors import UsageError
 from harness.model.scenario import Arm, CellPlan, Coords, Plan, PromptSegment, PromptSpec, Scalar, Scenario
-from harness.model.typed import Final
 from harness.model.values import CellId, Family, Observability
 from harness.wire.scenario_doc import procedure_digest, scenario_of_procedure
 

@@ -10,10 +10,10 @@ import sys
 from array import array
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Final
 
 from harness.errors import InvalidScenarioError
 from harness.model.scenario import PromptSegment, PromptSpec
-from harness.model.typed import Final
 from harness.model.values import Sha256
 from harness.wire.sha256 import sha256
 

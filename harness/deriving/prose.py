@@ -15,8 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-
-from harness.model.typed import Final, NamedTuple
+from typing import Final, NamedTuple
 
 MAX_BYTES: Final = 2 * 1024 * 1024
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.deriving.lengths import Scaling, optional_length
 from harness.deriving.node import Node
 from harness.model.noun import replace
 from harness.model.scenario import Arm, CheckKind, CheckSpec, PointRef
-from harness.model.typed import Final
 from harness.model.values import ArmRole, Guarantee, Observability, Phase, Witness
 
 MEASURES: Final = ("ulp", "relative_ppb", "absolute_nano")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.deriving.campaign_body import integer_of, mapping_of
 from harness.errors import InvalidDocumentError
 from harness.model.campaign import CampaignRecords, Record
-from harness.model.typed import Final
 from harness.model.values import Verdict
 
 FUZZ: Final = "fuzz"

@@ -17,13 +17,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from harness.deriving.campaign_body import integer_of, mapping_of, trust_of
 from harness.deriving.prompts import prompt_digest, prompt_ids
 from harness.errors import InvalidDocumentError
 from harness.model.campaign import CampaignRecords, Record
 from harness.model.scenario import PromptSegment, PromptSpec
-from harness.model.typed import Final
 from harness.model.values import Verdict
 
 SOAK: Final = "soak"

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from harness.deriving.changes import cells_run, covers, differs, dropped_cells, is_stop, not_run_again, same_place
 from harness.deriving.fields import text_at
 from harness.model.certificate import Event, Status
 from harness.model.noun import dataclass, field
-from harness.model.typed import Final
 from harness.model.values import CertificateState, Sha256
 
 Body = Mapping[str, object]

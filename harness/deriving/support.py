@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Final
 
 from harness.deriving.questions import with_limits
 from harness.model.noun import replace
 from harness.model.scenario import Arm, CellPlan, CheckKind, CheckSpec, PointRef, Step, StepKind
-from harness.model.typed import Final
 from harness.model.values import ArmRole, Capability, Family, Guarantee, Observability
 
 GRADES: Final = (Observability.TOKENS, Observability.LOGITS, Observability.IMAGE, Observability.PARTS)

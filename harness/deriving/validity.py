@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from harness.deriving.checks.answers import COMPARISONS
 from harness.deriving.looks import LOOKED_AT, TURNS, expected_phases, step_of
@@ -11,7 +12,6 @@ from harness.deriving.node import Node
 from harness.deriving.questions import WITHIN_LIMITS
 from harness.deriving.support import DISK_OPTION, arm_needs
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, Scenario, Step, StepKind
-from harness.model.typed import Final
 from harness.model.values import ArmRole, Capability, Observability, Phase, Witness
 
 Need = Callable[[Step], bool]

@@ -7,6 +7,7 @@ two could be led to the better one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from harness.deriving.looks import step_of
 from harness.deriving.support import NOTHING_TOLD
@@ -26,7 +27,6 @@ from harness.model.evidence import (
 )
 from harness.model.noun import dataclass, field
 from harness.model.scenario import Arm, CellPlan, PointRef, Step
-from harness.model.typed import TypeVar
 from harness.model.values import ArmRole, Observability, Phase, Sha256
 
 Place = tuple[str, int, str]

@@ -7,10 +7,10 @@ by the engine, and gives the capacity that an engine needs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, assert_never
 
 from harness.deriving.node import Node
 from harness.model.scenario import Arm, PromptSpec, Step, StepKind
-from harness.model.typed import Literal, assert_never
 
 _Other = Literal[
     StepKind.RESTART,

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from math import prod
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.errors import NotComparableError, StorageError
-from harness.model.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,10 +11,10 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from harness.digest.blocks import ELEMENT_BYTES, Extent, Layout, extent_of, layout_of, opened
 from harness.digest.shapes import classify
-from harness.model.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, isfinite, prod
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.digest.blocks import ELEMENT_BYTES, as_elements, layout_of, opened, unequal_blocks
 from harness.errors import NotComparableError
-from harness.model.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import numpy as np

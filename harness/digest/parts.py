@@ -14,11 +14,11 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from harness.errors import StatecertError
 from harness.model.evidence import PART_DIGEST
 from harness.model.noun import dataclass
-from harness.model.typed import TYPE_CHECKING, Final
 from harness.wire import canonical
 
 if TYPE_CHECKING:

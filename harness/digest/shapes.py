@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.digest.blocks import (
     BLOCK_BYTES,
@@ -21,7 +22,6 @@ from harness.digest.blocks import (
     opened,
     unequal_blocks,
 )
-from harness.model.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
 from harness.errors import NothingToDoError, StorageError, UsageError
-from harness.model.typed import Final
 
 ALGORITHM: Final = "tree-sha256-v1"
 """The id that every record of a tree digest names."""

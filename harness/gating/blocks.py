@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from harness.deriving.prose import Block
 from harness.gating.prose import of_claims, run_rows
 from harness.gating.rule import FolderFacts
-from harness.model.typed import Final
 
 _ID12: Final = 12
 _ESCAPED: Final = str.maketrans({"|": "\\|", "<": "&lt;", "[": "\\[", "`": "'"})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from harness.deriving.prose import DEVICE, PAIR, Prose, Sentence, claims_something, tells, verdict_of
 from harness.gating.known import CertificateFacts
 from harness.gating.prose import Row, cited, rows
 from harness.gating.rule import FolderFacts, Problem, Problems
-from harness.model.typed import Any
 
 _SHOWN = 80
 _BACKENDS = {"hip": "rocm", "mps": "metal"}

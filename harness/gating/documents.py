@@ -7,12 +7,12 @@ say which question it was: strict JSON (CG101), the one spelling (CG104), its sc
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from harness.errors import InvalidDocumentError
 from harness.gating.folder import MAX_DOCUMENT_BYTES, Entry, Kind, read
 from harness.gating.rule import Document, Fault
 from harness.model.evidence import Evidence
-from harness.model.typed import TYPE_CHECKING, Final
 from harness.wire import evidence_doc, observed, schemas, strict
 from harness.wire.sha256 import sha256
 

@@ -10,10 +10,10 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from typing import Any, Final
 
 from harness.gating.campaigns.decision import hold_counts
 from harness.gating.rule import Body, Problem, Problems
-from harness.model.typed import Any, Final
 
 Records = Sequence[Mapping[str, Any]]
 

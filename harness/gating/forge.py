@@ -7,11 +7,11 @@ here, and the letters that end a workflow command or a table cell.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from harness.errors import ExitCode
 from harness.gating.outputs import MOST_SHOWN, counted, ending, read_in_words, safe
 from harness.model.certificate import Finding, GateReport
-from harness.model.typed import Final
 
 ANNOTATIONS: Final = 10
 """Of one kind that a step may make; a forge drops the rest without a word, so the last one counts them."""

@@ -13,6 +13,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from harness.deriving.body import derive_body
 from harness.errors import ExitCode, UsageError
@@ -26,7 +27,6 @@ from harness.gating.sight import Sight
 from harness.gating.states import state_of
 from harness.model.certificate import Event, Finding, GateReport, Waived
 from harness.model.evidence import Evidence
-from harness.model.typed import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from harness.wire import canonical
 from harness.wire.sha256 import sha256
 

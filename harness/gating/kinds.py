@@ -8,8 +8,7 @@ certificates and this table name the same kinds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-from harness.model.typed import Final
+from typing import Final
 
 KINDS: Final[Mapping[str, Sequence[str]]] = {
     "qualification": (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from harness.gating.sight import Sight
 from harness.model.evidence import Point
 from harness.model.scenario import CellPlan, PointRef, Step, StepKind
-from harness.model.typed import Final
 from harness.model.values import ArmRole, Observability, Phase
 
 _COME_AND_GO: Final = ("logits", "sampler")

@@ -7,13 +7,13 @@ invisible characters become visible escapes, so that no terminal acts on them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.errors import ExitCode, UsageError
 from harness.gating import rules as table
 from harness.gating.kinds import KINDS, kinds_of
 from harness.gating.rule import Rule
 from harness.model.certificate import Finding, GateReport, Waived
-from harness.model.typed import Final
 from harness.wire import canonical
 
 SCHEMA: Final = "statecert/gate/v1"

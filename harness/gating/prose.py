@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from harness.deriving.prose import Citation
 from harness.gating.claimkeys import fits
 from harness.gating.known import CertificateFacts
 from harness.gating.rule import Body, FolderFacts
-from harness.model.typed import Any, Final, NamedTuple
 
 _LEAST: Final = 12
 _HEX: Final = frozenset("0123456789abcdef")

@@ -6,9 +6,9 @@ Nothing here is the code that derives a body: a mistake there must not be its ow
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from harness.gating.rule import Body, Problem, Problems
-from harness.model.typed import Any, Final
 
 _MINUTE: Final = 60_000_000_000
 

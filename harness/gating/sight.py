@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Final
 
 from harness.deriving.product import expand_procedure
 from harness.deriving.support import READ, facts_of, for_target
 from harness.model.evidence import Distance, Evidence, PartRow, PartTable, Point, StepRecord, Turn
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef
-from harness.model.typed import Final
 from harness.model.values import Phase
 from harness.wire import canonical
 

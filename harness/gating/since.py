@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from harness.errors import InvalidDocumentError, StatecertError, UsageError
 from harness.gating.folder import Kind, classify
 from harness.gating.freshness import steps_of
-from harness.model.typed import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from harness.wire.gitobjects import Gone, Repository

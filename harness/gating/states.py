@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 from harness.model.certificate import Event
-from harness.model.typed import Any, Final
 
 _AFTER: Final = {"supersede": "superseded", "withdraw": "withdrawn", "reinstate": "current"}
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from harness.gating.rule import Body, Subject
 from harness.model.evidence import Turn
 from harness.model.scenario import CheckSpec
-from harness.model.typed import Final, NamedTuple
 
 CODE: Final = "LAT.PAIRED@"
 LEAST_PAIRS: Final = 6

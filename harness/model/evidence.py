@@ -8,9 +8,9 @@ end record was cut off: it can be read, never certified.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.model.noun import dataclass, field
-from harness.model.typed import Final
 from harness.model.values import CellId, CrashKind, Phase, Sha256
 
 Facts = Mapping[str, str | int | bool]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.model.noun import dataclass, field, replace
-from harness.model.typed import Final
 from harness.model.values import Capability, Observability, Sha256, TreeState
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-
-from harness.model.typed import NewType
+from typing import NewType
 
 Sha256 = NewType("Sha256", str)
 """64 lower-case hex digits. The algorithm is SHA-256 wherever this type stands."""

@@ -23,9 +23,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from typing import Final, NoReturn
 
 from harness.errors import InvalidDocumentError
-from harness.model.typed import Final, NoReturn
 from harness.wire import sshsig
 
 MAX_BYTES: Final = 1024 * 1024

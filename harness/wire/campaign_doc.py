@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
 from harness.errors import InvalidDocumentError
 from harness.model.campaign import CampaignRecords
-from harness.model.typed import Final
 from harness.model.values import Sha256
 from harness.wire import canonical, privacy, schemas, strict
 from harness.wire.files import AppendLog, write_new

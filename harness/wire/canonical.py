@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import Final
 
-from harness.model.typed import Final
 from harness.wire.json_bytes import MAX_INTEGER, dumps, plain
 from harness.wire.sha256 import sha256
 

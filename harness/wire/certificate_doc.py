@@ -7,10 +7,10 @@ again; a reader compares it, it does not believe it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, Final
 
 from harness.errors import InvalidDocumentError
 from harness.model.certificate import Certificate, Status
-from harness.model.typed import Any, Final
 from harness.model.values import CertificateState, Sha256
 from harness.wire import canonical, schemas, strict
 

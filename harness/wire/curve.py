@@ -7,7 +7,7 @@ Whatever is accepted here, ``ssh-keygen`` and OpenSSL accept too. (``tests/signi
 
 from __future__ import annotations
 
-from harness.model.typed import Final
+from typing import Final
 
 Check = tuple[bytes, bytes, bytes]
 """Public key (32 bytes), signature (64 bytes), message."""

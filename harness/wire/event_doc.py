@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from harness.errors import InvalidDocumentError
 from harness.model.certificate import Event
-from harness.model.typed import Any, Final
 from harness.model.values import ReasonCode, Sha256
 from harness.wire import canonical, schemas, strict
 

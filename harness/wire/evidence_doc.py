@@ -12,10 +12,10 @@ Rules kept here:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from harness.errors import InvalidDocumentError, StatecertError
 from harness.model.evidence import End, Evidence, Header, Observation, PartRow, PartTable, Point
-from harness.model.typed import TYPE_CHECKING, Final
 from harness.model.values import Sha256
 from harness.wire import canonical, json_bytes, privacy, records, schemas, strict
 from harness.wire.sha256 import sha256

@@ -15,8 +15,7 @@ from json.decoder import JSONDecoder
 from json.encoder import JSONEncoder
 from json.encoder import encode_basestring as _quoted
 from operator import attrgetter
-
-from harness.model.typed import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn
 
 Spelling = Literal["compact", "line", "rendered"]
 """Without spaces; the same with a line feed; or indented by two spaces, with a line feed. Keys are always sorted."""

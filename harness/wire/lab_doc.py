@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from harness.model.scenario import Scalar
 from harness.model.target import Target
-from harness.model.typed import Any, Final
 from harness.wire import schemas
 
 SCHEMA: Final = "lab.v1"

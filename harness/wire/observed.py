@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 from harness.model.evidence import Evidence
-from harness.model.typed import TYPE_CHECKING, Final
 from harness.wire.evidence_doc import read_evidence
 
 if TYPE_CHECKING:

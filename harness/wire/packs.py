@@ -14,9 +14,9 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Final, NamedTuple
 
 from harness.errors import InvalidDocumentError
-from harness.model.typed import Final, NamedTuple
 from harness.wire import canonical, strict
 
 FOLDER: Final = "packs"

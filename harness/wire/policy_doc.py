@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any, Final
 
 from harness.errors import InvalidScenarioError
 from harness.model.policy import Level, Policy, Promotion, RequiredClaim, Runtimes
-from harness.model.typed import Any, Final
 from harness.wire import schemas
 
 SCHEMA: Final = "policy.v1"

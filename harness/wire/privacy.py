@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-from harness.model.typed import Final
+from typing import Final
 
 _Pattern = tuple[str, tuple[str, ...], int, str]
 _PATTERNS: Final[tuple[_Pattern, ...]] = (

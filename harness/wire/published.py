@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import Final
 
 from harness.errors import InvalidDocumentError
-from harness.model.typed import Final
 
 MAX_BYTES: Final = 1024 * 1024
 MAX_VALUES: Final = 20_000

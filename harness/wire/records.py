@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import Any, Final
 
 from harness.errors import InvalidDocumentError
 from harness.model.evidence import (
@@ -28,7 +29,6 @@ from harness.model.evidence import (
     Turn,
 )
 from harness.model.noun import defaults
-from harness.model.typed import Any, Final
 from harness.model.values import CrashKind, Phase
 
 Record = Header | Observation | End

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from typing import TYPE_CHECKING, Final, Literal
 
 from harness.errors import UsageError
-from harness.model.typed import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from pathlib import Path

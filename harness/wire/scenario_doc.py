@@ -7,10 +7,10 @@ What the schema cannot say (references, lengths, controls) is said where the pro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from harness.errors import InvalidScenarioError
 from harness.model.scenario import Scenario
-from harness.model.typed import Any, Final
 from harness.model.values import Sha256
 from harness.wire import canonical, schemas
 

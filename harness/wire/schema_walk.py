@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from typing import Any, Final
 
-from harness.model.typed import Any, Final
 from harness.wire import json_bytes
 
 Check = Callable[[Any], bool]

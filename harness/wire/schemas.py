@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from harness.errors import InvalidDocumentError, InvalidScenarioError, StatecertError, UsageError
-from harness.model.typed import TYPE_CHECKING, Final, NoReturn
 from harness.wire import json_bytes, resources
 from harness.wire.schema_walk import UnsureError, Walker
 

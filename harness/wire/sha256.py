@@ -8,8 +8,7 @@ once. It is the same function either way (``tests/wire/test_sha256.py``).
 from __future__ import annotations
 
 import sys
-
-from harness.model.typed import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from hashlib import _Hash

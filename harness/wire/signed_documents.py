@@ -11,10 +11,10 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from harness.errors import InvalidDocumentError, StorageError
 from harness.model.noun import dataclass
-from harness.model.typed import Final
 from harness.wire import canonical, files, sshsig
 from harness.wire.allowed_signers import AllowedSigners, Line, Reason
 from harness.wire.certificate_doc import MAX_BYTES, parse_certificate

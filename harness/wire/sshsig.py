@@ -15,10 +15,10 @@ import hashlib
 import re
 import struct
 from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from harness.errors import InvalidDocumentError
 from harness.model.noun import dataclass
-from harness.model.typed import TYPE_CHECKING, Final, NoReturn
 from harness.wire import curve
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ Two paths give the same answer:
 
 from __future__ import annotations
 
+from typing import Final, Literal
+
 from harness.errors import InvalidDocumentError
 from harness.model.noun import dataclass
-from harness.model.typed import Final, Literal
 from harness.wire import canonical, json_bytes
 
 Form = Literal["any", "rendered", "canonical"]

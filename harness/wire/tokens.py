@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Final, NoReturn
 
 import orjson
 
 from harness.errors import InvalidDocumentError
-from harness.model.typed import Final, NoReturn
 from harness.wire.strict import Limits
 
 _MARKS: Final = (

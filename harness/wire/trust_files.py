@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Final
 
 from harness.errors import UsageError
-from harness.model.typed import Final
 from harness.wire import privacy, sshsig
 from harness.wire.allowed_signers import Line, parse_revoked, parse_signers, parse_time
 

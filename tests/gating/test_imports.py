@@ -16,7 +16,7 @@ from tests.gating.fixtures import valid
 HEAVY = ("torch", "numpy", "pandas", "jinja2", "rich", "yaml")
 SLOW = (
     "_hashlib", "asyncio", "copy", "cryptography", "dataclasses", "email", "fractions", "inspect", "jsonschema_rs", "logging", "nacl", "orjson",
-    "pathlib", "random", "socket", "statistics", "subprocess", "tempfile", "threading", "typing", "urllib", "uuid",
+    "pathlib", "random", "socket", "statistics", "subprocess", "tempfile", "threading", "urllib", "uuid",
 )  # fmt: skip
 """What a gate of a few records gets along without, since each takes a good part of its time."""
 ONLY_TO_EXPLAIN = ("jsonschema", "referencing")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Final
 
 from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
 from harness.model.scenario import CheckKind, CheckSpec
-from harness.model.typed import Final
 
 Check = Callable[[CellView, CheckSpec], CheckResult]
 

@@ -9,6 +9,8 @@ lays its state out otherwise, is not comparable, and left open.
 
 from __future__ import annotations
 
+from typing import Final
+
 from harness.deriving.checks import near
 from harness.deriving.checks.answers import absent, answer
 from harness.deriving.view import CellView
@@ -16,7 +18,6 @@ from harness.model.decision import CheckResult
 from harness.model.evidence import StepRecord
 from harness.model.noun import replace
 from harness.model.scenario import CheckSpec
-from harness.model.typed import Final
 from harness.model.values import Observability, Outcome
 
 NOT_COMPARABLE: Final = "not_comparable"

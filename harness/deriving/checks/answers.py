@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
 from harness.model.evidence import StepRecord
 from harness.model.scenario import Arm, CheckKind, CheckSpec, PointRef, StepKind
-from harness.model.typed import Final
 from harness.model.values import ArmRole, DecisionAxis, Outcome, RefusalCode
 
 CODES: Final[Mapping[CheckKind, str]] = {

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.deriving.checks.answers import answer
 from harness.deriving.looks import options_of, sessions_of
@@ -21,7 +22,6 @@ from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
 from harness.model.evidence import PartRow, Point
 from harness.model.scenario import CheckSpec, PointRef, StepKind
-from harness.model.typed import Final
 from harness.model.values import Family, Outcome, Phase
 from harness.wire.sha256 import NOTHING
 

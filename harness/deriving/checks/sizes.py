@@ -7,11 +7,11 @@ logits and sampler belong to a session, not to a prefix.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from harness.deriving.view import CellView
 from harness.model.evidence import PartTable
 from harness.model.scenario import PointRef
-from harness.model.typed import Final
 from harness.model.values import Family, Phase
 
 _OF_A_SESSION: Final = frozenset({Family.LOGITS, Family.SAMPLER})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from harness.deriving.pairing import candidate_look, origin
 from harness.deriving.view import CellView
 from harness.model.evidence import StepRecord, Turn
 from harness.model.noun import dataclass
 from harness.model.scenario import CheckSpec, PointRef, StepKind
-from harness.model.typed import Final
 from harness.model.values import Family, Observability, Phase, Witness
 
 _NOT_OF_A_PREFIX: Final = frozenset({Family.META, Family.LOGITS, Family.SAMPLER})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import Final
 
 from harness.deriving.campaign_body import mapping_of
 from harness.deriving.foreign.arithmetic import width_of
@@ -18,7 +19,6 @@ from harness.deriving.foreign.nouns import Check, Finding, Record, Row
 from harness.deriving.foreign.shapes import read_record
 from harness.errors import InvalidDocumentError
 from harness.model.campaign import CampaignRecords
-from harness.model.typed import Final
 from harness.model.values import Outcome, Verdict
 from harness.wire.published import read_published
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
+from typing import Final
 
 from harness.deriving.foreign.limits import impossible
 from harness.deriving.foreign.nouns import Case, Gates, Recomputed, Workload
-from harness.model.typed import Final
 
 BITS: Final[Mapping[str, Fraction]] = {
     "f32": Fraction(32),

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import comb
-
-from harness.model.typed import Final
+from typing import Final
 
 ALPHA: Final = Fraction(1, 20)
 """One-sided error that is allowed."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Final
 
 from harness.deriving.foreign.arithmetic import ratio_row
 from harness.deriving.foreign.nouns import Check, Finding, Recomputed, Row
 from harness.deriving.foreign.reading import Members
 from harness.errors import InvalidDocumentError
-from harness.model.typed import Final
 
 _NOISE_NS: Final = 4
 """A sum of five times, each of which was rounded to a nanosecond."""

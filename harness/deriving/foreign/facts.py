@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Final
 
 from harness.deriving.foreign.nouns import Record
 from harness.deriving.ids import slug
 from harness.errors import InvalidDocumentError
-from harness.model.typed import Final
 from harness.model.values import Sha256
 from harness.wire import canonical
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from typing import Final
 
 from harness.deriving.foreign.arithmetic import composed, recompute, verdict
 from harness.deriving.foreign.bounds import MOST, lower_bound_ppm, shows_at_least, shows_less_than
 from harness.deriving.foreign.nouns import Case, Check, Finding, Gates, Recomputed, Row, Workload
-from harness.model.typed import Final
 
 MIN_PAIRS: Final = 10
 """Interleaved pairs, from at least two fresh processes, below which there is no verdict about a time."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-
-from harness.model.typed import Any
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from harness.deriving.foreign.comparisons import held
 from harness.deriving.foreign.nouns import Check, Finding, Row
 from harness.deriving.foreign.reading import Members
 from harness.errors import InvalidDocumentError
-from harness.model.typed import Final
 
 REQUIRED: Final = ("single-step", "chain", "state-handoff")
 """What a family must pass to be certified in full."""

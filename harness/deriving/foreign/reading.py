@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import Final
 
 from harness.errors import InvalidDocumentError
-from harness.model.typed import Final
 
 NS_PER_MS: Final = 1_000_000
 MAX_WHOLE: Final = 2**53 - 1

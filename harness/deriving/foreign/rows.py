@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import Final
 
 from harness.deriving.foreign.arithmetic import equal_ratio, ratio_row
 from harness.deriving.foreign.nouns import Check, Finding, Recomputed, Row
 from harness.deriving.foreign.reading import Members
 from harness.errors import InvalidDocumentError
-from harness.model.typed import Final
 
 PARTS_OF_MATCHES: Final = (
     "predicted_token_matches",

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from typing import Final
 
 from harness.deriving.foreign.comparisons import chain_row, draft_row, prefix_hit_row, remote_row, scan_row, step_row
 from harness.deriving.foreign.nouns import Case, Exclusion, Gates, Record, Row, Sample, Times, Workload
@@ -24,7 +25,6 @@ from harness.deriving.foreign.promises import capability_row, policy_row, roster
 from harness.deriving.foreign.reading import Members
 from harness.deriving.foreign.rows import growth_row, handoff_row
 from harness.errors import InvalidDocumentError
-from harness.model.typed import Final
 
 _UNSTABLE: Final = "one-pass-one-fail"
 _EXCLUDED: Final = r"([A-Z0-9_]{2,8})/([A-Z0-9_]{2,8}) is not runtime-valid.*? because (.{1,300}?)\.?\Z"

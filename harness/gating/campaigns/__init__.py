@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 from harness.gating import selfcheckcounts
 from harness.gating.campaigns import faults, kill, kv, matrix, soak
 from harness.gating.rule import Body, Problems
-from harness.model.typed import Any, Final
 
 Records = Sequence[Mapping[str, Any]]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import Any, Final
 
 from harness.gating.rule import Body, Problem, Problems
-from harness.model.typed import Any, Final
 
 _COLUMNS: Final = ("flips", "located", "refused", "restored", "prefilled", "logits", "logits_end", "tokens")
 _SEEN: Final = ("restored", "prefilled", "logits", "logits_end", "tokens")

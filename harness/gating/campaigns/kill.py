@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from harness.gating.campaigns.decision import hold, hold_counts, untrusted
 from harness.gating.rule import Body, Problem, Problems
-from harness.model.typed import Any
 
 Record = Mapping[str, Any]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from statistics import median_low
+from typing import Any, Final
 
 from harness.gating.campaigns.decision import hold_counts, untrusted
 from harness.gating.rule import Body, Problem, Problems
-from harness.model.typed import Any, Final
 
 Record = Mapping[str, Any]
 _SLOWER: Final = {"restore": "restore_slower", "import": "import_slower", "total": "total_dearer"}

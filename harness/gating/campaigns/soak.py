@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import median_low
+from typing import Any
 
 from harness.gating.campaigns.decision import hold, hold_counts, untrusted
 from harness.gating.rule import Body, Problem, Problems
-from harness.model.typed import Any
 
 
 def in_body(body: Body) -> Problems:

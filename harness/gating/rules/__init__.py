@@ -7,6 +7,7 @@ Python, and each file would be a part of it.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from harness.gating.rule import Rule
 from harness.gating.rules import (
@@ -52,7 +53,6 @@ from harness.gating.rules import (
     cg902,
     cg903,
 )
-from harness.model.typed import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     RULES: Sequence[Rule]

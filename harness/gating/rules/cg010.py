@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from harness.errors import ExitCode
 from harness.gating.folder import Entry, Kind
 from harness.gating.rule import Problem, Problems, Rule, Subject
-from harness.model.typed import Final
 
 FOREIGN_HINT: Final = (
     "the record is others', and nothing here can mend it: ask whoever published it for another one, gate it without "

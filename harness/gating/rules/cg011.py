@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from harness.errors import ExitCode
 from harness.gating.claimkeys import fits
 from harness.gating.known import CertificateFacts
 from harness.gating.rule import FolderFacts, Problem, Problems, Rule
 from harness.model.policy import RequiredClaim
-from harness.model.typed import Final
 
 GRADES: Final = ("tokens", "logits", "image", "parts")
 """Least first."""

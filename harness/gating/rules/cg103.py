@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from harness.gating.folder import Entry, Form, Kind, read
 from harness.gating.rule import Document, FolderFacts, Problem, Problems, Rule, Subject
-from harness.model.typed import Final
 
 _NO_TEXT: Final = b"* -text\n"
 _FORMS: Final[Mapping[Form, str]] = {

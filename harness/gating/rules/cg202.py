@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from harness.errors import InvalidDocumentError
 from harness.gating.folder import READABLE, Entry, Form, Kind, read
 from harness.gating.rule import FolderFacts, Problem, Problems, Rule
-from harness.model.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from harness.gating.since import Held, Since

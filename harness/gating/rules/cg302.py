@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from harness.gating.rule import Body, Problem, Problems, Rule, Subject
-from harness.model.typed import Final
 
 _WORST: Final = ("error", "stop", "inconclusive", "pass", "not_evaluated")
 _NO_QUESTION: Final = ("CTRL.", "REPEAT.", "STATE.", "RUN.")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
+from typing import Final
 
 from harness.gating.rule import Problem, Problems, Rule, Subject
 from harness.gating.sight import Sight
 from harness.model.evidence import PartRow, Point
-from harness.model.typed import Final
 from harness.wire.sha256 import NOTHING
 
 _BITS: Final[Mapping[str, tuple[int, int]]] = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from harness.gating.rule import Body, Problem, Problems, Rule, Subject
-from harness.model.typed import Final
 
 _NEED_REASON: Final = frozenset({"inconclusive", "error", "not_run", "not_supported", "excluded"})
 """Outcomes of cells; a pass needs none, a fail has its failure reasons."""

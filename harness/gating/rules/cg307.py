@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from harness.gating.looks import due, faults
 from harness.gating.rule import Body, Problem, Problems, Rule, Subject
 from harness.gating.sight import Sight
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec
-from harness.model.typed import Final
 from harness.model.values import Guarantee, Phase
 from harness.wire.sha256 import NOTHING
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from harness.gating.rule import Problem, Problems, Rule, Subject
 from harness.gating.sight import Sight
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, Step, StepKind
-from harness.model.typed import Final, NamedTuple
 from harness.model.values import Phase, Witness
 
 _BEGINS: Final = (StepKind.RUN, StepKind.RESTORE, StepKind.IMPORT)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from harness.gating.rule import Body, Problem, Problems, Rule, Subject
 from harness.gating.sight import Sight
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, StepKind
-from harness.model.typed import Final
 
 _COMPARING: Final = ("EXACT.STATE", "NEAR.STATE", "BUILD.ACROSS")
 _SEEN: Final = "CTRL.SEEN"

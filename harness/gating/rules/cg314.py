@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from harness.gating.rule import Problem, Problems, Rule, Subject
 from harness.gating.sight import Sight
 from harness.model.evidence import StepRecord
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, StepKind
-from harness.model.typed import Final
 
 _SEES_PARTS: Final = ("parts", "image")
 

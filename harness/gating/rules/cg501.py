@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Final
 
 from harness.gating.known import Known
 from harness.gating.rule import Body, FolderFacts, Problem, Problems, Rule
 from harness.model.certificate import Event
-from harness.model.typed import Final
 from harness.model.values import Sha256
 
 _HELD: Final = 8

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from harness.gating.rule import Problem, Problems, Rule, Subject
 from harness.model.evidence import PART_DIGEST
-from harness.model.typed import Final
 
 _KNOWN: Final = frozenset({PART_DIGEST, "none"})
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any, Final
 
 from harness.deriving.fields import text_at
 from harness.errors import ExitCode
 from harness.gating.rule import Problem, Problems, Rule, Subject
-from harness.model.typed import Any, Final
 from harness.wire import resources, strict
 
 MANIFEST: Final = "procedures.json"

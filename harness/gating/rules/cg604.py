@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 from harness.deriving.fields import value_at
 from harness.gating.rule import Problem, Problems, Rule, Subject
 from harness.model.evidence import CellEvent, Evidence
 from harness.model.target import FORKED
-from harness.model.typed import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from harness.model.campaign import CampaignRecords

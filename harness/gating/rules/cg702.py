@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from harness.errors import ExitCode
 from harness.gating.known import CertificateFacts
 from harness.gating.rule import Body, FolderFacts, Problem, Problems, Rule
 from harness.gating.rules.cg505 import contested
 from harness.model.policy import Level, Promotion
-from harness.model.typed import NamedTuple
 
 
 def check(facts: FolderFacts) -> Problems:

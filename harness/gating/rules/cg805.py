@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from harness.errors import ExitCode
 from harness.gating.rule import FolderFacts, Problems, Rule
-from harness.model.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.deriving.prose import Prose

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from harness.gating.rule import FolderFacts, Problem, Problems, Rule, Subject
-from harness.model.typed import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.wire.signed_documents import Checked

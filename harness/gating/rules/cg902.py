@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Final
 
 from harness.gating.rule import Problem, Problems, Rule, Subject
-from harness.model.typed import Final
 
 _SECOND: Final = 1_000_000_000
 _TOLERANCE: Final = 3600 * _SECOND

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import Final
 
 from harness.gating.folder import Kind
 from harness.gating.rule import Document, Problem, Problems, Rule, Subject
 from harness.model.evidence import Crash, Difference, Evidence, PartTable, StepRecord, StoreView
-from harness.model.typed import Final
 from harness.wire import canonical, evidence_doc, privacy
 from harness.wire.records import record_to_mapping
 
