@@ -124,6 +124,12 @@ def kv_version_dropped(folder: Path) -> None:
     issue(of_version(1).data(), folder)
 
 
+@fixture("CG310")
+def kv_version_before_paths(folder: Path) -> None:
+    """A matrix that declared no path of a restore, and names its version."""
+    issue(of_version(2).data(), folder)
+
+
 @fixture("CG310", "CG301", "CG311")
 def kv_path_hidden(folder: Path) -> None:
     """Another path took the place of the declared one, and the cell says that it passed."""

@@ -23,15 +23,17 @@ _MOST: Final = {
 }
 _LEAST: Final = {"pairs": 10, "implausible_ppm": 20_000}
 """The loosest limits under which a matrix counts; a run may state narrower ones."""
-_LEAST_VERSION: Final = 2
+_LEAST_VERSION: Final = 3
 """Of the procedure of a certificate that is current; older ones are history, and are judged by what they asked for."""
 _STOPS: Final = ("larger", "restore_slower", "import_slower", "total_dearer", "more_memory")
 
 
 def outdated(body: Body) -> Problems:
-    """A procedure that is asked of what holds today says its version: without one it asks for fewer probes."""
-    if body["procedure"].get("version", 1) < _LEAST_VERSION:
-        yield Problem("/body/procedure", f"names no version; what is current has one from {_LEAST_VERSION} on")
+    """A procedure that is asked of what holds today says its version: an older one asks for less."""
+    found = body["procedure"].get("version", 1)
+    if found < _LEAST_VERSION:
+        said = f"is of version {found}" if found > 1 else "names no version"
+        yield Problem("/body/procedure", f"{said}; what is current has one from {_LEAST_VERSION} on")
 
 
 _PERCENTS: Final = {90: 29, 95: 59}

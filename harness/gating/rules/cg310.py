@@ -43,6 +43,7 @@ RULE = Rule(
         "kv_size_told_wrong",
         "kv_limits_loosened",
         "kv_version_dropped",
+        "kv_version_before_paths",
         "kv_path_hidden",
         "kv_percentile_of_too_few",
         "fuzz_raised",
