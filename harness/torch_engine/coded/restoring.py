@@ -206,7 +206,7 @@ def _by_torch(rows: Rows, device: torch.device) -> Iterator[int]:
         if record.segment is None:
             _exact(record, target)
         else:
-            _decode_run([(one.segment, rows) for one, rows in run if one.segment], record.kind.element, symbols)
+            _decode_run([(one.segment, place) for one, place in run if one.segment], record.kind.element, symbols)
         yield len(run)
 
 
