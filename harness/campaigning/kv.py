@@ -19,7 +19,7 @@ from threading import Timer
 from typing import TYPE_CHECKING, Final
 
 from harness.campaigning.campaign import Campaign, Tell, Write, conduct, require_able
-from harness.campaigning.kv_probes import Paths, refusal_of_paths
+from harness.campaigning.kv_probes import KERNELS, Paths, refusal_of_paths
 from harness.campaigning.kv_resuming import NOTHING, Kept
 from harness.deriving.kv_entries import TYPES
 from harness.deriving.kv_plan import CODECS, CODED, KV, LIMITS, MODELS, VERSION, Group, plan_groups
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 PREFIXES: Final = (4000, 19_000)
 ENCODERS: Final = ("compiled", "numpy", "oracle")
-KERNELS: Final = ("triton", "triton_interpreted")
-"""A kernel that knows version 2 alone, on a device and in Triton's interpreter."""
 RESTORERS: Final = (*ENCODERS, "torch", *KERNELS)
 """Declared paths. ``torch`` and ``triton`` decode on the device of the rows."""
 _LONGEST: Final = 3600

@@ -16,6 +16,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from harness.adapters.torch_adapter import TorchAdapter
+from harness.campaigning.kv_probes import Paths, probe_all
 from harness.codec import archive, blocks, paths
 from harness.codec.errors import PathError, ValueRefusedError
 from harness.codec.segments import write_lcg2
@@ -140,6 +142,16 @@ def declared() -> None:
         restoring.require_path("triton", torch.device("meta"))
 
 
+def probes() -> None:
+    """What the matrix asks of a path holds, though it knows no segments of version 1."""
+    engine = TorchAdapter().open_pages({"device": "cpu"})
+    for entry, names in (("H02", ["rows f16/f16", "rows f32/q8_0"]), ("H10", ["restored f16/q8_0"])):
+        found = {one["name"]: one for one in probe_all(engine, Paths("numpy", "triton_interpreted"), only=entry)}
+        for name in names:
+            assert not str(found[name]["observed"]).startswith("refused"), found[name]
+            assert found[name]["observed"] == found[name]["expected"], found[name]
+
+
 def compiled() -> None:
     """The kernels compile for CUDA and ROCm without a device, and nothing is fused or divided by approximation."""
     sent = {"table": "*i64", "refused": "*i32", "values": "*fp32", "maxima": "*fp32", "symbols": "*u8", "first": "i32"}
@@ -162,7 +174,7 @@ def compiled() -> None:
             assert found == (exact if kernel is kernels.BLOCKS else set()), (target, constants, found)
 
 
-CASES = {one.__name__: one for one in (equal, both_bins, refused, launches, declared, compiled)}
+CASES = {one.__name__: one for one in (equal, both_bins, refused, launches, declared, probes, compiled)}
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:

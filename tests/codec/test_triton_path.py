@@ -56,6 +56,11 @@ def test_an_archive_lands_in_resident_rows_by_the_declared_path_and_by_no_other(
 
 
 @NO_TRITON
+def test_the_matrix_asks_of_a_path_without_version_1_what_it_can_hold(tmp_path: Path) -> None:
+    asked("probes", folder=tmp_path, interpreted=True)
+
+
+@NO_TRITON
 def test_the_kernels_compile_for_cuda_and_rocm_without_a_device_and_nothing_is_fused(tmp_path: Path) -> None:
     asked("compiled", folder=tmp_path, interpreted=False)
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from harness.campaigning.kv_probes import coding, harming, storing, typed
-from harness.campaigning.kv_probes.tools import Paths, Probe, session_of
+from harness.campaigning.kv_probes.tools import KERNELS, Paths, Probe, session_of
 from harness.engines.pages import PageEngine, PageRefusedError
 
-__all__ = ["Paths", "probe_all", "refusal_of_paths"]
+__all__ = ["KERNELS", "Paths", "probe_all", "refusal_of_paths"]
 
 _PARTS: Final[Mapping[str, Callable[[PageEngine, Paths], Iterator[Probe]]]] = {
     "H01": coding.tiles,

@@ -8,6 +8,7 @@ import numpy as np
 
 from harness.campaigning.kv_probes.tools import (
     F16,
+    KERNELS,
     Paths,
     Probe,
     reference_of,
@@ -17,6 +18,7 @@ from harness.campaigning.kv_probes.tools import (
     state_of,
     through,
     told,
+    without_restoring,
     word_of,
 )
 from harness.codec.archive import read_archive
@@ -46,10 +48,12 @@ def tiles(pages: PageEngine, paths: Paths) -> Iterator[Probe]:
 
 
 def packed(pages: PageEngine, paths: Paths) -> Iterator[Probe]:
-    """H02: LCG2 brings back what LCG1 does."""
+    """H02: LCG2 brings back what LCG1 does; of a path that knows LCG2 alone, what the harness decodes of LCG1."""
     for k, v in (("f16", "f16"), ("f32", "q8_0")):
         source = session_of(pages, {"k_type": k, "v_type": v})
-        first, second = (told(lambda s=source, n=n: through(s, n, paths)) for n in (1, 2))  # type: ignore[misc]
+        bring = without_restoring if paths.restore in KERNELS else through
+        first = told(lambda s=source, bring=bring: bring(s, 1, paths))  # type: ignore[misc]
+        second = told(lambda s=source: through(s, 2, paths))  # type: ignore[misc]
         yield f"rows {k}/{v}", second, first
 
 

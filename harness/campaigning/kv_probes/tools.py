@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from harness.codec.archive import Component, encode_page
+from harness.codec.archive import Component, decode_page, encode_page
 from harness.codec.paths import coder
 from harness.deriving.prompts import prompt_ids
 from harness.engines.pages import PageComponent, PageEngine, PageRefusedError, PageSession
@@ -18,6 +18,10 @@ from harness.model.scenario import PromptSegment, PromptSpec
 Probe = tuple[str, str, str]
 """Name, what was observed, what was expected (empty where the specification says it)."""
 F16 = np.ndarray[Any, np.dtype[np.float16]]
+
+
+KERNELS: Final = ("triton", "triton_interpreted")
+"""Paths of a restore that know LCG2 alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,14 @@ def through(source: PageSession, version: int, paths: Paths, *, transposed: bool
     target = source.fork()
     data = source.archive(version, paths.code, transposed=transposed)
     target.bring_archive(data, source.tail(), paths.restore, transposed=transposed)
+    return rows_of(target)
+
+
+def without_restoring(source: PageSession, version: int, paths: Paths) -> str:
+    """The rows of a session that the engine has coded and the harness has decoded: they come back as an exact page."""
+    target = source.fork()
+    data = source.archive(version, paths.code, transposed=False)
+    target.bring(bytes(decode_page(data, path=coder("numpy"))), source.tail(), transposed=False)
     return rows_of(target)
 
 

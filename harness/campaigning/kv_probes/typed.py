@@ -43,7 +43,7 @@ def types(pages: PageEngine, paths: Paths) -> Iterator[Probe]:
         held = parts["layer0.k"][1] + parts.get("layer0.k_scale", ("", b""))[1]
         yield f"rows {name}", sha(held), sha(stored(name, values))
     source = session_of(pages, {"k_type": "f16", "v_type": "q8_0"})
-    archive = source.archive(1, paths.code, transposed=False)
+    archive = source.archive(2, paths.code, transposed=False)  # every path knows it; H02 holds LCG1 to it
     expected = told(lambda: sha(bytes(decode_page(archive, path=coder("numpy")))))
     target = source.fork()
 
