@@ -61,7 +61,7 @@ def _rows(
     maxima: tl.tensor,
     symbols: tl.tensor,
     first: tl.tensor,
-    OUT: tl.constexpr,
+    out_type: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
     """Rows of f16 or f32."""
@@ -76,7 +76,7 @@ def _rows(
     channels = tl.load(tile + 3).to(tl.int32)
     row = index // channels
     place = row.to(tl.int64) * tl.load(tile + 6) + (index - row * channels).to(tl.int64) * tl.load(tile + 7)
-    tl.store(tl.load(tile + 5).to(tl.pointer_type(OUT)) + place, half.to(OUT), mask=inside)
+    tl.store(tl.load(tile + 5).to(tl.pointer_type(out_type)) + place, half.to(out_type), mask=inside)
 
 
 def _blocks(
@@ -86,11 +86,11 @@ def _blocks(
     maxima: tl.tensor,
     symbols: tl.tensor,
     first: tl.tensor,
-    NIBBLES: tl.constexpr,
+    nibbles: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
-    """Rows of ggml's blocks of 32: a scale in f16, then ``q8_0``'s bytes or, with NIBBLES, ``q4_0``'s."""
-    SIZE: tl.constexpr = 18 if NIBBLES else 34
+    """Rows of ggml's blocks of 32: a scale in f16, then the codes of ``q8_0`` or, of ``nibbles``, of ``q4_0``."""
+    SIZE: tl.constexpr = 18 if nibbles else 34
     number = first + tl.program_id(0)
     tile = table + number * 8
     count = tl.load(tile + 2).to(tl.int32)
@@ -106,7 +106,7 @@ def _blocks(
 
     low, high = lower.to(tl.float32), upper.to(tl.float32)
     largest = tl.maximum(tl.max(tl.abs(low), axis=1), tl.max(tl.abs(high), axis=1))
-    if NIBBLES:
+    if nibbles:
         place = tl.minimum(
             tl.min(tl.where(tl.abs(low) == largest[:, None], lane[None, :], 32), axis=1),
             tl.min(tl.where(tl.abs(high) == largest[:, None], lane[None, :] + 16, 32), axis=1),
@@ -131,7 +131,7 @@ def _blocks(
     tl.store(out, (bits & 255).to(tl.uint8), mask=there)
     tl.store(out + step, ((bits >> 8) & 255).to(tl.uint8), mask=there)
     codes = out[:, None] + (lane[None, :].to(tl.int64) + 2) * step
-    if NIBBLES:  # cut towards zero, which is down, at most 15
+    if nibbles:  # cut towards zero, which is down, at most 15
         low_code = tl.minimum((low + 8.5).to(tl.int32), 15)
         high_code = tl.minimum((high + 8.5).to(tl.int32), 15)
         tl.store(codes, (low_code | (high_code << 4)).to(tl.uint8), mask=inside)
@@ -146,10 +146,10 @@ def _blocks(
 ROWS: Final[Any] = triton.jit(_rows, do_not_specialize=["first"])
 BLOCKS: Final[Any] = triton.jit(_blocks, do_not_specialize=["first"])
 KERNELS: Final[dict[str, tuple[Any, dict[str, Any]]]] = {
-    "f16": (ROWS, {"OUT": tl.float16}),
-    "f32": (ROWS, {"OUT": tl.float32}),
-    "q8_0": (BLOCKS, {"NIBBLES": False}),
-    "q4_0": (BLOCKS, {"NIBBLES": True}),
+    "f16": (ROWS, {"out_type": tl.float16}),
+    "f32": (ROWS, {"out_type": tl.float32}),
+    "q8_0": (BLOCKS, {"nibbles": False}),
+    "q4_0": (BLOCKS, {"nibbles": True}),
 }
 """Kernel and constants of each element type of rows."""
 
