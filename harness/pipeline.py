@@ -25,7 +25,6 @@ from harness.wire.evidence_doc import EvidenceWriter
 from harness.wire.observed import read_observed
 from harness.wire.privacy import told
 from harness.wire.scenario_doc import parse_scenario
-from harness.wire.shares import shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -358,12 +357,11 @@ def _plain_value(value: object) -> object:
     return str(value) if isinstance(value, str) else value
 
 
-def rejudge(folder: Path, jobs: int = 1) -> Iterator[tuple[Path, bool]]:
+def rejudge(folder: Path) -> Iterator[tuple[Path, bool]]:
     """Derive every certificate of a folder again from its evidence; tells whether the body is the same, byte for byte.
 
     Args:
         folder: A certificates folder.
-        jobs: Processes that derive.
 
     Raises:
         InvalidDocumentError: A certificate or its evidence cannot be read, or the evidence is not there.
@@ -372,16 +370,7 @@ def rejudge(folder: Path, jobs: int = 1) -> Iterator[tuple[Path, bool]]:
     from harness.certifying.store import read_evidence as evidence_bytes
     from harness.deriving.fields import text_at
 
-    certificates = list(read_store(folder).certificates.values())
-
-    def derived(places: range) -> Sequence[bool]:
-        """Whether the body of each is what follows from its evidence."""
-        same = []
-        for certificate in (certificates[place] for place in places):
-            sha256 = text_at(certificate.body, "run", "evidence", "sha256")
-            body = body_of(read_observed(evidence_bytes(folder, sha256), f"{sha256}.jsonl"))
-            same.append(canonical.canonical(body) == canonical.canonical(certificate.body))
-        return same
-
-    same = [one for share in shared(derived, len(certificates), jobs) for one in share]
-    yield from zip((folder / certificate_path(one) for one in certificates), same, strict=True)
+    for certificate in read_store(folder).certificates.values():
+        sha256 = text_at(certificate.body, "run", "evidence", "sha256")
+        body = body_of(read_observed(evidence_bytes(folder, sha256), f"{sha256}.jsonl"))
+        yield folder / certificate_path(certificate), canonical.canonical(body) == canonical.canonical(certificate.body)

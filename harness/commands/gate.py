@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 DEFAULT = "certificates"
 SIGNERS = "trust/allowed_signers"
-JOBS = 2
-"""Processes of a gate, unless it is told otherwise; few certificates are judged by one in any case."""
 EXAMPLE = (
     "example: statecert gate certificates\n"
     "         statecert gate --signers trust/allowed_signers --require-signatures --github\n"
@@ -54,9 +52,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="DIR",
         help="tree that packages lie below; with --fresh or --since (default: .)",
-    )
-    parser.add_argument(
-        "--jobs", type=int, default=JOBS, metavar="N", help=f"processes that judge, as far as there are cores ({JOBS})"
     )
     parser.add_argument("--at", default="", metavar="TIME", help="when keys and waivers must hold (default: now)")
     parser.add_argument(
@@ -131,9 +126,6 @@ def _asked(args: argparse.Namespace) -> dict[str, Any]:
         verify.moment(args.at)
     asked = {"require_pass": args.require_pass, "require_signatures": args.require_signatures, "day": args.at[:10]}
     asked["policy"], asked["since"] = policy, since
-    if args.jobs < 1:
-        raise UsageError(f"found --jobs {args.jobs}; allowed is 1 or more")
-    asked["jobs"] = args.jobs
     if args.root and not (args.fresh or args.since):
         raise UsageError("--root says where --fresh and --since look; add one of them")
     asked["roots"] = args.root or ["."]
@@ -225,7 +217,7 @@ def run_plain(folders: Sequence[str]) -> ExitCode:
     """Gate folders without any option: the argument parser takes as long to import as some records to judge."""
     from harness.gating import outputs
 
-    report = _gate(folders, jobs=JOBS)
+    report = _gate(folders)
     sys.stdout.write(outputs.text(report))
     return report.exit_code
 

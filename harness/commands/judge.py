@@ -10,15 +10,12 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
 
 from harness.commands.common import add_json, require_evidence, show, why
 from harness.deriving.fields import mappings_at
 from harness.errors import ExitCode, NothingToDoError, UsageError
 from harness.model.values import Verdict
 
-_JOBS: Final = 2
-"""Processes that derive again, as far as there are cores."""
 EXAMPLE = "example: statecert judge runs/*/evidence/A01-torch-tiny.jsonl\n         statecert judge --check certificates"
 
 
@@ -79,7 +76,7 @@ def _check(folders: list[Path]) -> ExitCode:
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"no folder {folder}; judge --check wants folders of certificates")
-        for path, same in rejudge(folder, _JOBS):
+        for path, same in rejudge(folder):
             count += 1
             if not same:
                 differing.append(str(path))

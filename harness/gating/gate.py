@@ -13,7 +13,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from harness.deriving.body import derive_body
 from harness.errors import ExitCode, UsageError
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 MAX_FINDINGS: Final = 10_000
 """Findings kept; more are counted in one finding, so that a hostile folder cannot fill the memory."""
 
-SHARED: Final = 64
-"""Certificates of a folder from which on several processes share them; few are judged before a second one has begun."""
-
 _PRECEDENCE: Final = (
     ExitCode.BROKEN,
     ExitCode.INVALID,
@@ -65,7 +62,6 @@ def gate(
     roots: Sequence[str] = (".",),
     prose: Sequence[Prose] = (),
     rules: Sequence[Rule] | None = None,
-    jobs: int = 1,
 ) -> GateReport:
     """Judge certificates folders.
 
@@ -81,7 +77,6 @@ def gate(
         roots: Trees that packages lie below, to tell which certificates speak of a changed file.
         prose: Texts that speak of the certificates of one folder.
         rules: Rules to run; all by default. A run with fewer rules says less, and lists which ran.
-        jobs: Processes that judge certificates; the report does not depend on how many.
 
     Raises:
         UsageError: A folder does not exist, or none was named; signatures are required of nobody; a folder lies
@@ -112,7 +107,7 @@ def gate(
     )
     given = asked.options
     named = asked_for(given) if rules is None else [one for one in rules if not one.option or one.option in given]
-    run = _Run(named, asked, jobs)
+    run = _Run(named, asked)
     for root in folders:
         _gate_folder(run, root)
     if since is not None:
@@ -123,11 +118,8 @@ def gate(
 class _Run:
     """What one gate run has found and counted so far."""
 
-    def __init__(self, rules: Sequence[Rule], asked: Asked, jobs: int = 1, *, shares: bool = False) -> None:
+    def __init__(self, rules: Sequence[Rule], asked: Asked) -> None:
         self.rules = rules
-        self.jobs = jobs
-        self._shares = shares
-        """Whether others judge the rest: an evidence file may be one that they have looked at too."""
         self.derives = any(rule.certificate is not None for rule in rules)
         """Whether somebody asks what follows from evidence."""
         self.asked = asked
@@ -144,8 +136,6 @@ class _Run:
         """What a record of this run binds it to."""
         self.patterns: dict[tuple[str, ...], list[str]] = {}
         self.covered: Sequence[Covered] = ()
-        self.of_evidence: dict[str, Sequence[Finding]] = {}
-        """Path of an evidence file that was read, to what the document rules found; of a share only."""
         self._of_kind: dict[str, list[tuple[Rule, Callable[[Subject], Problems]]]] = {}
         self.carried: Counter[tuple[str, str]] = Counter()
         """Commit at which was measured, commit that carries it, to certificates."""
@@ -172,26 +162,16 @@ class _Run:
     def _ask_one(self, rule: Rule, check: Callable[[_T], Problems], subject: _T, where: str) -> None:
         try:
             for problem in check(subject):
-                self.add(_finding(rule, where, problem))
+                self._add(_finding(rule, where, problem))
         except Exception as error:  # noqa: BLE001 - a bug in a rule must not end the run, and must not be green
-            self.add(_broken(rule, where, error))
+            self._add(_broken(rule, where, error))
 
-    def add(self, finding: Finding) -> None:
+    def _add(self, finding: Finding) -> None:
         """Keep a finding, or count it where there are too many."""
         if len(self.findings) < MAX_FINDINGS:
             self.findings.append(finding)
         else:
             self.unlisted[finding.exit_code] += 1
-
-    def look_at(self, document: Document, entry: Entry) -> None:
-        """Let the document rules see an evidence file; in a share, what they find is kept apart."""
-        self.evidence_files += 1
-        if not self._shares:
-            self.ask(_document_check, document, _place(entry))
-            return
-        kept, self.findings = self.findings, []
-        self.ask(_document_check, document, _place(entry))
-        self.of_evidence[entry.path], self.findings = self.findings, kept
 
     def report(self) -> GateReport:
         """Fold everything to the report."""
@@ -262,66 +242,9 @@ def _read_folder(run: _Run, root: str | os.PathLike[str]) -> FolderFacts:
         if entry.kind is Kind.DRAFT:
             run.stops.append(f"{_place(entry)}: draft, not judged")
     facts = FolderFacts(folder, _read_ledger(run, folder), _Loader(), run.asked)
-    _gate_certificates(run, facts)
+    for entry in folder.of(Kind.CERTIFICATE):
+        _gate_certificate(run, facts, entry)
     return facts
-
-
-class _Share(NamedTuple):
-    """What was found of some certificates of a folder; the lists are in their order."""
-
-    facts: Sequence[CertificateFacts]
-    unread: int
-    findings: Sequence[Finding]
-    unlisted: Counter[ExitCode]
-    of_evidence: Mapping[str, Sequence[Finding]]
-    outcomes: Counter[str]
-    stops: Sequence[str]
-    patterns: Mapping[tuple[str, ...], Sequence[str]]
-    carried: Counter[tuple[str, str]]
-
-
-def _gate_certificates(run: _Run, facts: FolderFacts) -> None:
-    """Judge the certificates of a folder, in as many processes as may be; none of them knows what another one found."""
-    entries = list(facts.folder.of(Kind.CERTIFICATE))
-    if run.jobs == 1 or len(entries) < SHARED:
-        for entry in entries:
-            _gate_certificate(run, facts, entry)
-        return
-    from harness.wire.shares import shared
-
-    def judged(places: range) -> _Share:
-        one = _Run(run.rules, run.asked, shares=True)
-        alone = FolderFacts(facts.folder, facts.ledger, _Loader(), run.asked)
-        for place in places:
-            _gate_certificate(one, alone, entries[place])
-        kept, parts = list(alone.certificates), one.of_evidence
-        return _Share(
-            kept, alone.unread, one.findings, one.unlisted, parts, one.outcomes, one.stops, one.patterns, one.carried
-        )
-
-    run.certificates += len(entries)
-    for share in shared(judged, len(entries), run.jobs):
-        _take_in(run, facts, share)
-
-
-def _take_in(run: _Run, facts: FolderFacts, share: _Share) -> None:
-    for known in share.facts:
-        facts.certificates.append(known)
-    facts.unread += share.unread
-    for finding in share.findings:
-        run.add(finding)
-    run.unlisted += share.unlisted
-    for path, findings in share.of_evidence.items():
-        if path not in facts.looked_at:  # else another share has looked at it for a certificate of its own
-            facts.looked_at.add(path)
-            run.evidence_files += 1
-            for finding in findings:
-                run.add(finding)
-    run.outcomes += share.outcomes
-    run.stops += share.stops
-    for patterns, held in share.patterns.items():
-        run.patterns.setdefault(patterns, []).extend(held)
-    run.carried += share.carried
 
 
 def _gate_folder(run: _Run, root: str | os.PathLike[str]) -> None:
@@ -438,7 +361,8 @@ def _evidence(run: _Run, facts: FolderFacts, entry: Entry) -> Evidence | Campaig
     document, evidence = read_evidence(entry)
     if entry.path not in facts.looked_at:
         facts.looked_at.add(entry.path)
-        run.look_at(document, entry)
+        run.evidence_files += 1
+        run.ask(_document_check, document, _place(entry))
     return evidence
 
 

@@ -11,12 +11,11 @@ from harness.errors import ExitCode, UsageError
 from harness.gating import gate as gating
 from harness.gating.folder import Entry
 from harness.gating.gate import gate
-from harness.gating.rule import Document, Problem, Problems, Rule
+from harness.gating.rule import Problem, Problems, Rule
 from harness.gating.rules import RULES
 from harness.model.certificate import GateReport
-from harness.wire import shares
 from tests.fakes.evidence import recorded
-from tests.gating.all_fixtures import FIXTURES, Fixture
+from tests.gating.all_fixtures import FIXTURES
 from tests.gating.fixtures import KEY, certificates, only, the_scenario, valid, valid_ledger, valid_stop
 
 ANY = RULES[0]
@@ -203,36 +202,3 @@ def test_a_folder_that_is_a_file_is_a_usage_error(tmp_path: Path) -> None:
 def test_no_two_made_up_runs_share_their_observations() -> None:
     first, *others = (recorded(the_scenario(), run=run) for run in (1, 2, 1001, 2001))
     assert all(other.observations != first.observations for other in others)
-
-
-@pytest.mark.parametrize("fixture", {one.rule: one for one in FIXTURES.values()}.values(), ids=lambda one: one.name)
-def test_how_many_processes_judge_changes_nothing(
-    fixture: Fixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shares, "processes", lambda wanted: wanted)
-    monkeypatch.setattr(shares, "LEAST", 1)
-    monkeypatch.setattr(gating, "SHARED", 1)
-    folder = tmp_path / "certificates"
-    folder.mkdir()
-    fixture.build(folder)
-    asked = {"require_pass": fixture.require_pass, **fixture.options(), **fixture.about(folder)}
-
-    assert gate([folder], **asked, jobs=3) == gate([folder], **asked)
-
-
-def test_evidence_that_two_processes_look_at_is_counted_and_reported_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shares, "processes", lambda wanted: wanted)
-    monkeypatch.setattr(shares, "LEAST", 1)
-    monkeypatch.setattr(gating, "SHARED", 1)
-    FIXTURES["same_evidence_twice"].build(tmp_path)
-
-    def check(_: Document) -> Problems:
-        yield Problem("", "found")
-
-    rules = [*RULES, ANY._replace(id="CG999", folder=None, document=check)]
-    several, one = gate([tmp_path], jobs=2, rules=rules), gate([tmp_path], rules=rules)
-
-    assert several.evidence_files == one.evidence_files == 1
-    assert several.findings == one.findings
