@@ -204,6 +204,7 @@ def _row(claim_key: str, archive: Archive) -> OverviewRow:
         id=shown.id,
         others=", ".join(f"{tally.count} {mark(tally.state).word.lower()}" for tally in others),
         headline=said.headline,
+        ran_passed=claimable.ran_passed(body),
     )
 
 

@@ -31,7 +31,7 @@ def subject(body: Mapping[str, object]) -> str:
 
 def sentence(body: Mapping[str, object]) -> str:
     """Return the one sentence below the banner: what was tested on what, how much, and the headline limit."""
-    states = [text(cell, "outcome") for cell in items(body, "cells")]
+    states = _outcomes(body)
     passed, excluded = states.count("pass"), states.count("excluded")
     left_out = f", {number(excluded)} excluded by a rule of the scenario" if excluded else ""
     return (
@@ -54,13 +54,24 @@ def headline_limit(body: Mapping[str, object]) -> str:
 
 def open_cells(body: Mapping[str, object]) -> str:
     """Return why a record came to no conclusion although nothing that ran failed; empty: that is not so."""
-    states = [text(cell, "outcome") for cell in items(body, "cells")]
+    states = _outcomes(body)
     missing = states.count("not_supported")
     if text(body, "decision", "overall") != "inconclusive" or not missing:
         return ""
     passed = states.count("pass")
     ran = f"all {number(passed)} that ran passed" if passed > 1 else "the one that ran passed" if passed else "none ran"
     return f"No conclusion about the whole: {number(missing)} of {counted(len(states), 'cell')} not supported; {ran}."
+
+
+def ran_passed(body: Mapping[str, object]) -> bool:
+    """Tell whether a record lacks a conclusion for cells that are not supported alone: all others passed."""
+    states = set(_outcomes(body)) - {"excluded"}
+    unreasoned = text(body, "decision", "overall") == "inconclusive" and not items(body, "decision", "reasons")
+    return unreasoned and states == {"pass", "not_supported"}
+
+
+def _outcomes(body: Mapping[str, object]) -> list[str]:
+    return [text(cell, "outcome") for cell in items(body, "cells")]
 
 
 def claims(certificate: Certificate) -> list[str]:

@@ -44,7 +44,13 @@ def _steps(claim_key: str) -> tuple[str, str, str]:
 
 
 def _square(row: OverviewRow | None) -> Square | None:
-    return Square(state=shown(row), claim_key=row.claim_key, id=row.id) if row else None
+    return Square(state=_in_grid(row), claim_key=row.claim_key, id=row.id) if row else None
+
+
+def _in_grid(row: OverviewRow) -> State:
+    """Return what is shown, with one more distinction: a reader of the grid sees no cells to tell it by."""
+    state = shown(row)
+    return "ran_passed" if state == "inconclusive" and row.ran_passed else state
 
 
 def shown(row: OverviewRow) -> State:
@@ -53,7 +59,7 @@ def shown(row: OverviewRow) -> State:
 
 
 def _note(rows: Sequence[OverviewRow], hardware: str, *, apart: bool) -> str:
-    marks = {shown(row): mark(shown(row)) for row in rows}
+    marks = {_in_grid(row): mark(_in_grid(row)) for row in rows}
     legend = ", ".join(f"{one.glyph} {one.word}" for _, one in sorted(marks.items()))
     place = f"On {hardware}, where no other class of hardware is named." if apart else f"On {hardware}."
     return f"{place} {legend}; empty: no certificate." if rows else ""

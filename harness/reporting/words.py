@@ -25,6 +25,7 @@ MARKS: Final[Mapping[str, Mark]] = {
     "fail": Mark(word="fail", glyph="✗", tone="bad"),
     "stop": Mark(word="stop", glyph="✗", tone="bad"),
     "inconclusive": Mark(word="inconclusive", glyph="?", tone="warn"),
+    "ran_passed": Mark(word="inconclusive (what ran passed, the rest is not supported)", glyph="◐", tone="warn"),
     "error": Mark(word="error", glyph="!", tone="broken"),
     "not_run": Mark(word="not run", glyph="-", tone="quiet"),
     "not_supported": Mark(word="not supported", glyph="○", tone="quiet"),

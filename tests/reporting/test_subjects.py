@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.reporting import html, markdown, terminal
+import pytest
+
+from harness.reporting import claimable, html, markdown, terminal
 from harness.reporting.subjects import grid_of
 from harness.reporting.view import Overview, OverviewRow
 from tests.reporting.samples import sample_overview
@@ -31,6 +33,35 @@ def test_scenarios_go_down_campaigns_last_and_subjects_across_those_with_most_fi
         ["pass", None],
     ]
     assert grid.note == "On cpu. ! error, ✓ pass, ✗ stop; empty: no certificate."
+
+
+def test_a_record_whose_every_cell_that_could_run_passed_is_told_from_one_that_settles_nothing() -> None:
+    part = replace(row("A01/a/cpu", "inconclusive"), ran_passed=True)
+    grid = grid_of([part, row("A02/a/cpu", "inconclusive"), replace(part, claim_key="A03/a/cpu", state="withdrawn")])
+
+    assert [one.squares[0].state for one in grid.rows if one.squares[0]] == ["ran_passed", "inconclusive", "withdrawn"]
+    assert "◐ inconclusive (what ran passed, the rest is not supported)" in grid.note
+    page = html.render_index(replace(sample_overview(), rows=[part], grid=grid)).decode()
+    assert '<td class="warn"><a' in page
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "told"),
+    [
+        (("pass", "not_supported"), True),
+        (("pass", "not_supported", "excluded"), True),
+        (("not_supported",), False),
+        (("pass", "not_supported", "not_run"), False),
+        (("pass", "not_supported", "fail"), False),
+        (("pass", "inconclusive"), False),
+    ],
+)
+def test_only_cells_that_are_not_supported_may_be_missing_beside_passes(outcomes: tuple[str, ...], told: bool) -> None:
+    made = {"decision": {"overall": "inconclusive"}, "cells": [{"outcome": one} for one in outcomes]}
+
+    assert claimable.ran_passed(made) is told
+    assert not claimable.ran_passed({**made, "decision": {"overall": "pass"}})
+    assert not claimable.ran_passed({**made, "decision": {"overall": "inconclusive", "reasons": ["no_controls"]}})
 
 
 def test_two_classes_of_hardware_are_two_subjects() -> None:
