@@ -21,9 +21,10 @@ from harness.model.evidence import Evidence
 from harness.model.scenario import Plan, Scenario
 from harness.model.values import Outcome
 from harness.mutation.expecting import Expected, cell_of, scaled_suite
+from harness.mutation.sources import files_of_mutant
 from harness.mutation.trying import crash_in
 from harness.mutation.workshops import Workshop, expectations, run_cell, side_by_side, workshops
-from harness.pipeline import make_plans
+from harness.pipeline import make_plans, plain
 
 _MOST_CELLS: Final = 2
 """Cells that a mutant meets, until one stops it, of a scenario that does not list it; of one that does, all."""
@@ -107,6 +108,7 @@ class _Count:
 
 
 def _mutant(one: Expected, plan: Plan) -> Mapping[str, object]:
+    files = files_of_mutant(one.id)
     return {
         "type": "mutant",
         "id": one.id,
@@ -117,6 +119,7 @@ def _mutant(one: Expected, plan: Plan) -> Mapping[str, object]:
         "part": one.part,
         "phase": one.phase,
         "reason": one.reason,
+        **({} if files is None else {"files": plain(files)}),
     }
 
 

@@ -1,8 +1,9 @@
 """Run engines with one planted fault each: all must be stopped, each by its named check at the expected part.
 
 A failing check stops a mutant; a crash, an error or a refusal that nobody planned does not. The clean engine runs every
-cell too and must pass it. With ``--matrix`` every mutant meets every scenario: which one stops which. With ``--count``
-nothing is run: how many there are of each kind of fault, and which scenarios say that they stop them.
+cell too and must pass it. With ``--matrix`` every mutant meets every scenario: which one stops which. With ``--beyond``
+only those are run that a certified matrix does not show stopped, as they and their scenarios are now, and one of each
+kind. With ``--count`` nothing is run: how many there are of each kind of fault, and which scenarios say so.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +36,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--matrix", action="store_true", help="run every mutant against every scenario; takes long")
     parser.add_argument(
         "--claims", action="store_true", help="run every mutant against all scenarios that list it under faults"
+    )
+    parser.add_argument(
+        "--beyond",
+        type=Path,
+        metavar="DIR",
+        help="leave out what the certified matrix in this folder shows stopped, but for one of each kind",
     )
     parser.add_argument("--count", action="store_true", help="run nothing; count the mutants of each kind of fault")
     parser.add_argument(
@@ -77,12 +85,31 @@ def run(args: argparse.Namespace) -> ExitCode:
     options = parse_options(args.option)
     engine = {"engine": args.target, "device": args.device, "preset": args.preset}
     with workshops(folder, jobs, **engine, options=options, forked=True) as shops:
+        if args.beyond:
+            names = _beyond(shops[0], names, scenarios, args)
         expected = expectations(shops[0], names)
         if args.matrix or args.claims:
             picked = {name: one for name, one in scenarios.items() if not args.scenario or name in args.scenario}
             return _crossed(shops, expected, picked, args)
         wanted = [one for one in expected if not args.scenario or one.scenario in args.scenario]
         return _each(shops, wanted, scenarios, args)
+
+
+def _beyond(
+    shop: Workshop, names: Sequence[str], scenarios: Mapping[str, Scenario], args: argparse.Namespace
+) -> list[str]:
+    """Choose what a certified matrix leaves to be run, and say how many there are, and why."""
+    from harness.mutation.certified import ground_now, newest_matrix, to_run
+    from harness.mutation.sources import files_of_mutant
+
+    shown = newest_matrix(args.beyond, args.target, args.preset)
+    why = to_run(names, shown, files_of_mutant, scenarios, ground_now(shop))
+    counts = Counter(why.values())
+    told = "".join(f"  {count:4}  {reason}\n" for reason, count in counts.most_common())
+    if not args.json:
+        sys.stdout.write(f"to be run of {len(names)}, for what a certified matrix does not show:\n{told}")
+        sys.stdout.flush()
+    return list(why)
 
 
 def _counted(names: Sequence[str], scenarios: Mapping[str, Scenario], args: argparse.Namespace) -> ExitCode:

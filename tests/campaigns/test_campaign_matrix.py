@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -113,13 +114,39 @@ def test_every_rendering_tells_which_stops_which(of: Callable[[], Flown]) -> Non
         assert "A02" in text
 
 
-def test_a_mutant_of_the_torch_engine_is_crossed_with_its_scenarios(tmp_path: Path) -> None:
-    words = ["matrix", "K10.recurrent-narrowed", "--jobs", "1", "--json", "--out", str(tmp_path)]
-    assert cli.main(words) == ExitCode.GOOD
+SHOWN = ("K10.recurrent-narrowed", "K10.keys-narrowed")
 
-    [path] = tmp_path.rglob("matrix.jsonl")
-    assert require_equal(path)["decision"] == {"overall": "pass", "reasons": []}
-    assert cli.main(["matrix", "--check", str(path), "--json"]) == ExitCode.GOOD
+
+@pytest.fixture(scope="module")
+def run_of_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a matrix of two mutants of the torch engine; made once, read by tests."""
+    out = tmp_path_factory.mktemp("matrix")
+    assert cli.main(["matrix", *SHOWN, "--jobs", "1", "--json", "--out", str(out)]) == ExitCode.GOOD
+    [path] = out.rglob("matrix.jsonl")
+    return path
+
+
+def test_mutants_of_the_torch_engine_are_crossed_with_their_scenarios(run_of_two: Path) -> None:
+    assert require_equal(run_of_two)["decision"] == {"overall": "pass", "reasons": []}
+    assert cli.main(["matrix", "--check", str(run_of_two), "--json"]) == ExitCode.GOOD
+
+
+def test_what_a_certified_matrix_shows_is_not_run_again_but_for_one_of_its_kind(
+    run_of_two: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    *lines, _ = map(json.loads, run_of_two.read_text().splitlines())
+    issue(Flown(lines=lines).with_header(source={"tree": "clean"}).data(), tmp_path / "certificates")
+    capsys.readouterr()
+
+    words = ["mutants", *SHOWN, "K04.miss-reason-blank", "--quiet", "--jobs", "1", "--out", str(tmp_path / "again")]
+    assert cli.main([*words, "--beyond", str(tmp_path / "certificates")]) == ExitCode.GOOD
+
+    said = capsys.readouterr().out
+    assert [line.split() for line in said.splitlines()[1:3]] == [
+        ["1", "no", "matrix", "lists", "it"],
+        ["1", "one", "of", "its", "kind"],
+    ]
+    assert said.splitlines()[-1] == "2 mutants, 2 stopped, 0 not stopped"
 
 
 def test_an_unknown_mutant_is_nothing_to_do(tmp_path: Path) -> None:

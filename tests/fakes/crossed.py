@@ -40,3 +40,8 @@ def pair(mutant: str, scenario: str, *failed: Line, crash: str = "") -> Line:
 def _mutant(name: str, scenario: str, named: str, part: str) -> Line:
     told = {"fault": "Something is wrong.", "scenario": scenario, "cell": f"{scenario}[scale=16]", "check": named}
     return {"type": "mutant", "id": name, **told, "part": part, "phase": "", "reason": ""}
+
+
+def with_files(of: Flown, number: int, files: Line) -> Flown:
+    """The same where one mutant says what it is written in."""
+    return of.with_line("mutant", number, files=files)
