@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from harness.engines.channel import Message
@@ -96,9 +97,14 @@ def begun(found: Begun) -> dict[str, object]:
 
 
 def tokens(message: Message) -> Sequence[int]:
-    """Return the token ids that came with a message."""
-    ids = array("I", frame(message))
-    return ids.tolist()
+    """Return the token ids that came with a message; the list is the caller's own."""
+    return list(_ids(frame(message)))
+
+
+@lru_cache(maxsize=8)
+def _ids(words: bytes) -> Sequence[int]:
+    """Return the ids of little-endian u32; the few prompts of a cell are begun again and again."""
+    return array("I", words).tolist()
 
 
 def frame(message: Message) -> bytes:

@@ -8,6 +8,7 @@ No carry leaves its element, since the mask keeps the sign bit free.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -50,5 +51,6 @@ def all_finite(data: Buffer, element_type: str) -> bool:
     return not carried & _repeated(1 << (8 * layout.width - 1), layout, count)
 
 
+@lru_cache(maxsize=64)
 def _repeated(lane: int, layout: _Layout, count: int) -> int:
     return int.from_bytes(lane.to_bytes(layout.width, "little") * count, "little")

@@ -20,6 +20,7 @@ from typing import Final
 
 from harness.digest.blocks import address_of, copy_bytes
 from harness.digest.parts import part_digest
+from harness.engines.room import Room
 from harness.engines.rowmemory import Found, RowMemory, Stream
 from harness.errors import ProtocolError, StorageError
 
@@ -64,6 +65,7 @@ class Spool:
         self._files = 0
         self._places: dict[str, tuple[Stream, int]] = {}
         self._rows = RowMemory()
+        self._room = Room()
         self._pool: ThreadPoolExecutor | None = None
         self._counting = threading.Lock()
 
@@ -202,9 +204,17 @@ class Spool:
             else:
                 return None
         if in_memory:
-            return _copy(view)
+            return self._copy(view)
         with _storage("keeping a part"):
             return self._in_file(view, number)
+
+    def _copy(self, view: memoryview) -> memoryview:
+        """Return a copy; of a large view one that is made without the interpreter's lock."""
+        if view.nbytes < _SMALL:
+            return memoryview(bytes(view))
+        copy = self._room.take(view.nbytes)
+        copy_bytes(address_of(copy), address_of(view), view.nbytes)
+        return copy.toreadonly()
 
     def _in_file(self, view: memoryview, number: int) -> memoryview:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -212,21 +222,6 @@ class Spool:
         path.write_bytes(view)
         with path.open("rb") as file:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-
-
-def _copy(view: memoryview) -> memoryview:
-    """Return a copy; of a large view one that is made without the interpreter's lock.
-
-    Its memory is the allocator's, which hands out again what forwards and earlier copies have freed: memory that is
-    mapped anew for each copy is zeroed page by page while it is first written, and that takes longer than copying.
-    """
-    import numpy as np
-
-    if view.nbytes < _SMALL:
-        return memoryview(bytes(view))
-    copy = np.empty(view.nbytes, np.uint8).data
-    copy_bytes(address_of(copy), address_of(view), view.nbytes)
-    return copy.toreadonly()
 
 
 def remove(folder: Path) -> None:

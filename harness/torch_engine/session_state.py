@@ -418,7 +418,7 @@ class SessionState:
 
     def _checked(self, tokens: Sequence[int]) -> npt.NDArray[np.int32]:
         """The tokens (n,) as an array of its own, each shown to be in the vocabulary."""
-        wide = np.asarray(array("q", tokens))  # thrice as fast as from the list itself
+        wide = np.asarray(_words(tokens))
         vocab = self.decoder.config.vocab
         if wide.size and (wide.min() < 0 or wide.max() >= vocab):
             raise OptionError(f"tokens: expected ids in 0..{vocab - 1}, found {wide.min()}..{wide.max()}")
@@ -434,3 +434,14 @@ class SessionState:
             raise SessionStateError(
                 f"{what}: expected a prompt forwarded to {len(self._prompt)}, found {self.position}"
             )
+
+
+def _words(tokens: Sequence[int]) -> array[int]:
+    """The tokens as 64-bit words, several times faster than an array of the list itself is made.
+
+    Unsigned ones are taken as they are; signed ones are parsed one by one, so these only where a token is negative.
+    """
+    try:
+        return array("Q", tokens)
+    except OverflowError:
+        return array("q", tokens)

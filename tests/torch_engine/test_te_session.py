@@ -111,7 +111,7 @@ def test_extend_with_a_prompt_still_owed_is_refused() -> None:
         session.extend([1, 2])
 
 
-@pytest.mark.parametrize("bad", [[-1], [512], [1, 2, 10_000]])
+@pytest.mark.parametrize("bad", [[-1], [512], [1, 2, 10_000], [1, 2**63]])
 def test_a_token_outside_the_vocabulary_is_refused(bad: list[int]) -> None:
     session = begun()
     before = parts(session)
