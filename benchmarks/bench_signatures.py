@@ -23,6 +23,7 @@ from harness.certifying.sign import Signer, sign_folder
 from harness.gating.gate import gate
 from harness.wire import curve, sshsig
 from harness.wire.allowed_signers import parse_signers
+from harness.wire.sha256 import Digested
 from harness.wire.signed_documents import EVENT_NAMESPACE, Keyring, check_beside
 
 BODY_BYTES = 29_000
@@ -46,9 +47,9 @@ class Signatures:
     def __init__(self, count: int) -> None:
         self.private = Ed25519PrivateKey.generate()
         self.public = self.private.public_key()
-        bodies = [os.urandom(BODY_BYTES) for _ in range(min(count, BODIES))]
+        bodies = [Digested(os.urandom(BODY_BYTES)) for _ in range(min(count, BODIES))]
         self.messages = [bodies[number % BODIES] for number in range(count)]
-        self.data = [sshsig.sign(message, EVENT_NAMESPACE, self.private) for message in self.messages]
+        self.data = [sshsig.sign(message.data, EVENT_NAMESPACE, self.private) for message in self.messages]
         self.checks = [
             (
                 self.public.public_bytes_raw(),
@@ -71,7 +72,7 @@ class Signatures:
         return len(self.messages)
 
     def checked(self) -> int:
-        """Read the signature's file, parse, hash, curve, look up the key."""
+        """Read the signature's file, parse, curve, look up the key; the digest is the id, which is there already."""
         root = str(self.folder)
         found = (
             check_beside(root, str(number), message, EVENT_NAMESPACE, self.keyring)
@@ -90,8 +91,8 @@ class Signatures:
         return len(self.checks)
 
     def hash_alone(self) -> int:
-        """What the format demands beside the curve: SHA-512 of the message."""
-        return sum(len(hashlib.sha512(message).digest()) == 64 for message in self.messages)
+        """What the id's digest spares: SHA-512 of the message, which ``ssh-keygen`` takes by default."""
+        return sum(len(hashlib.sha512(message.data).digest()) == 64 for message in self.messages)
 
     def processes(self) -> int:
         """ssh-keygen, once per file."""
@@ -99,7 +100,7 @@ class Signatures:
         for number, message in enumerate(self.messages):
             command = ["ssh-keygen", "-Y", "verify", "-f", str(self.folder / "signers"), "-I", "lab-a"]
             command += ["-n", EVENT_NAMESPACE, "-s", str(self.folder / f"{number}.sig")]
-            good += subprocess.run(command, input=message, capture_output=True, check=False).returncode == 0
+            good += subprocess.run(command, input=message.data, capture_output=True, check=False).returncode == 0
         return good
 
 

@@ -6,7 +6,6 @@ Keys are OpenSSH Ed25519 files. An unencrypted one is read here; one with a pass
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import subprocess
 from collections.abc import Callable, Collection
@@ -18,6 +17,7 @@ from harness.errors import InvalidDocumentError, StorageError, UsageError
 from harness.wire import files, sshsig
 from harness.wire.allowed_signers import read_key
 from harness.wire.certificate_doc import MAX_BYTES
+from harness.wire.sha256 import Digested
 from harness.wire.signed_documents import SUFFIX, document_paths, signed_bytes
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def ssh_keygen_signer(path: Path) -> Signer:
     key = public_key(public)
 
     def sign(message: bytes, namespace: str) -> bytes:
-        command = [program, "-Y", "sign", "-f", str(path), "-n", namespace]
+        command = [program, "-Y", "sign", "-f", str(path), "-n", namespace, "-O", f"hashalg={sshsig.HASH}"]
         try:
             done = subprocess.run(command, input=message, capture_output=True, timeout=_PATIENCE_S, check=False)
         except subprocess.TimeoutExpired:
@@ -156,20 +156,21 @@ def sign_folder(folder: Path, signer: Signer, ids: Collection[str] = (), *, agai
     written, kept = [], []
     for path in document_paths(folder):
         beside = path.with_name(path.name + SUFFIX)
-        message, namespace = signed_bytes(path.relative_to(folder).as_posix(), files.read(path, max_bytes=MAX_BYTES))
-        if ids and hashlib.sha256(message).hexdigest() not in ids:
+        text, namespace = signed_bytes(path.relative_to(folder).as_posix(), files.read(path, max_bytes=MAX_BYTES))
+        message = Digested(text)
+        if ids and message.hexdigest not in ids:
             continue
         if beside.exists() and not again:
             kept.append(beside)
             continue
-        data = signer.sign(message, namespace)
+        data = signer.sign(text, namespace)
         _require_own(data, message, namespace, signer)
         files.replace(beside, data) if beside.exists() else files.write_new(beside, data)
         written.append(beside)
     return Signed(written=tuple(written), kept=tuple(kept))
 
 
-def _require_own(data: bytes, message: bytes, namespace: str, signer: Signer) -> None:
+def _require_own(data: bytes, message: Digested, namespace: str, signer: Signer) -> None:
     """Read a signature back before it is written: another tool may have made it, with another key."""
     found = sshsig.parse(data, "signature to be written")
     fits = found.namespace == namespace and sshsig.is_valid(found, message)

@@ -28,7 +28,7 @@ from harness.gating.states import state_of
 from harness.model.certificate import Event, Finding, GateReport, Waived
 from harness.model.evidence import Evidence
 from harness.wire import canonical
-from harness.wire.sha256 import sha256
+from harness.wire.sha256 import Digested
 
 if TYPE_CHECKING:
     from harness.deriving.prose import Prose
@@ -336,8 +336,8 @@ def _subject(run: _Run, facts: FolderFacts, document: Document) -> Subject:
     evidence = _evidence(run, facts, entry) if readable and entry is not None else None
     derived, error = _derived(evidence)
     of_run = evidence if derived is not None and isinstance(evidence, Evidence) else None
-    text = canonical.canonical_trusted(body)
-    identity = sha256(text).hexdigest()
+    text = Digested(canonical.canonical_trusted(body))
+    identity = text.hexdigest
     return Subject(
         document=document,
         id=identity,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from harness.gating.since import Since
     from harness.model.campaign import CampaignRecords
     from harness.model.policy import Policy
+    from harness.wire.sha256 import Digested
     from harness.wire.signed_documents import Keyring
 
 Body = Mapping[str, Any]
@@ -99,7 +100,7 @@ class Subject(NamedTuple):
     state: str
     """What the ledger says of it, whatever its status member says."""
     asked: Asked
-    text: bytes = b""
+    text: Digested
     """The canonical bytes of the body, whose SHA-256 the id is."""
     axes: frozenset[str] = frozenset()
     """Axes that checks of its cells speak of."""

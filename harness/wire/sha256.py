@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from hashlib import _Hash
 
-__all__ = ["NOTHING", "sha256"]
+__all__ = ["NOTHING", "Digested", "sha256"]
 
 NOTHING: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 """The digest of no bytes at all."""
@@ -43,3 +43,23 @@ def sha256(data: bytes = b"", *, size: int = 0) -> _Hash:
     import hashlib
 
     return hashlib.sha256(data)
+
+
+class Digested:
+    """Bytes and their SHA-256.
+
+    The digest is computed here, of these very bytes, and cannot be handed in: so whoever takes one of these may rely on
+    it, and need not hash again.
+    """
+
+    __slots__ = ("data", "digest")
+
+    def __init__(self, data: bytes) -> None:
+        self.data: Final = data
+        self.digest: Final = sha256(data).digest()
+        """32 bytes."""
+
+    @property
+    def hexdigest(self) -> str:
+        """The same as 64 hex digits."""
+        return self.digest.hex()

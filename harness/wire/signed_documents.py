@@ -19,6 +19,7 @@ from harness.wire import canonical, files, sshsig
 from harness.wire.allowed_signers import AllowedSigners, Line, Reason
 from harness.wire.certificate_doc import MAX_BYTES, parse_certificate
 from harness.wire.event_doc import event_to_mapping, parse_event
+from harness.wire.sha256 import Digested
 
 SUFFIX: Final = ".sig"
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -109,11 +110,11 @@ def certificate_namespace(kind: str) -> str:
     return f"statecert/certificate/{kind}/v1@statecert.invalid"
 
 
-def check_signature(message: bytes, signature: bytes, namespace: str, keyring: Keyring, path: str = "") -> Checked:
+def check_signature(message: Digested, signature: bytes, namespace: str, keyring: Keyring, path: str = "") -> Checked:
     """Check one signature over bytes that are at hand.
 
     Args:
-        message: The canonical bytes.
+        message: The canonical bytes, with the digest that was computed of them.
         signature: Bytes of the signature file.
         namespace: What it must have been made for.
         keyring: Whose signatures count.
@@ -134,13 +135,13 @@ def check_signature(message: bytes, signature: bytes, namespace: str, keyring: K
     return Checked(path=path, principals=line.principals, fingerprint=fingerprint)
 
 
-def check_beside(root: str, path: str, message: bytes, namespace: str, keyring: Keyring) -> Checked:
+def check_beside(root: str, path: str, message: Digested, namespace: str, keyring: Keyring) -> Checked:
     """Check the signature that lies beside a document whose bytes are at hand; nothing raises for what lies there.
 
     Args:
         root: A certificates folder.
         path: Of the document below it.
-        message: The canonical bytes.
+        message: The canonical bytes, with the digest that was computed of them.
         namespace: What it must have been made for.
         keyring: Whose signatures count.
     """
@@ -224,4 +225,4 @@ def _check_file(folder: Path, path: Path, keyring: Keyring) -> Checked:
         return Checked(path=name, reason=Reason.UNREADABLE, detail=refused.message)
     except StorageError as refused:
         return Checked(path=name, reason=Reason.UNREADABLE, detail=type(refused).__name__)
-    return check_beside(str(folder), name, message, namespace, keyring)
+    return check_beside(str(folder), name, Digested(message), namespace, keyring)

@@ -1,8 +1,11 @@
 """SSHSIG signatures (OpenSSH, PROTOCOL.sshsig) for Ed25519: bytes to sign, the armored file, and back.
 
-Read strictly: one key type, one hash algorithm, no reserved bytes, no spelling but the one that is written here. So a
-signature has one form, and nobody can keep a second, equally valid file beside it. ``ssh-keygen -Y verify`` accepts
-everything that is accepted here; the reverse holds for what ``ssh-keygen -Y sign`` writes with its default hash.
+Read strictly: one key type, the two hash algorithms of the format, no reserved bytes, no spelling but the one that is
+written here. So nobody without the key makes a second, equally valid file of a signature. ``ssh-keygen -Y verify``
+accepts everything that is accepted here; the reverse holds for what ``ssh-keygen -Y sign`` writes by an Ed25519 key.
+
+Written is ``sha256``, since the digest of a document is its id and has been computed before anybody asks who signed it
+(ADR 0009); what was signed over ``sha512``, the default of ssh-keygen, counts as before.
 
 The signature is checked in this process (``curve.py``): thousands of files need no thousands of processes.
 """
@@ -20,12 +23,16 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from harness.errors import InvalidDocumentError
 from harness.model.noun import dataclass
 from harness.wire import curve
+from harness.wire.sha256 import Digested
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 KEY_TYPE: Final = "ssh-ed25519"
-HASH: Final = "sha512"
+HASH: Final = "sha256"
+"""Of the message, in signatures that are made here."""
+HASHES: Final = ("sha256", "sha512")
+"""Those that are read: all that the format has."""
 MAX_BYTES: Final = 1024
 """Of an armored signature; with the longest namespace it has about 500."""
 MAX_NAMESPACE: Final = 128
@@ -42,14 +49,16 @@ _LENGTH: Final = struct.Struct(">I")
 _KEY_HEAD: Final = _LENGTH.pack(len(KEY_TYPE)) + KEY_TYPE.encode() + _LENGTH.pack(KEY_BYTES)
 _SIGNATURE_HEAD: Final = _LENGTH.pack(len(KEY_TYPE)) + KEY_TYPE.encode() + _LENGTH.pack(SIGNATURE_BYTES)
 _HEAD: Final = _MAGIC + _LENGTH.pack(_VERSION) + _LENGTH.pack(len(_KEY_HEAD) + KEY_BYTES) + _KEY_HEAD
-_MIDDLE: Final = (
+_MIDDLES: Final = {
     _LENGTH.pack(0)
-    + _LENGTH.pack(len(HASH))
-    + HASH.encode()
+    + _LENGTH.pack(len(name))
+    + name.encode()
     + _LENGTH.pack(len(_SIGNATURE_HEAD) + SIGNATURE_BYTES)
-    + _SIGNATURE_HEAD
-)
-"""No reserved bytes, the hash algorithm, and what stands before the 64 bytes of the signature."""
+    + _SIGNATURE_HEAD: name
+    for name in HASHES
+}
+"""No reserved bytes, the hash algorithm, and what stands before the 64 bytes of the signature; to the algorithm."""
+_MIDDLE_BYTES: Final = len(next(iter(_MIDDLES)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,12 +71,14 @@ class Signature:
     """What kind of document it was made for."""
     signature: bytes
     """64 bytes of Ed25519."""
+    algorithm: str = HASH
+    """Of the message's digest, as the file says; it is one of the signed bytes, so another word fits no signature."""
 
 
-def signed_blob(message: bytes, namespace: str) -> bytes:
-    """Return the bytes that the key signs: never the message itself, always with its namespace."""
-    fields = (namespace.encode(), b"", HASH.encode(), hashlib.sha512(message).digest())
-    return _MAGIC + b"".join(map(_string, fields))
+def signed_blob(message: Digested, namespace: str, algorithm: str = HASH) -> bytes:
+    """Return the bytes that the key signs: never the message itself, always with its namespace and the algorithm."""
+    digest = message.digest if algorithm == "sha256" else hashlib.new(algorithm, message.data).digest()
+    return _MAGIC + b"".join(map(_string, (namespace.encode(), b"", algorithm.encode(), digest)))
 
 
 def armor(signature: Signature) -> bytes:
@@ -81,7 +92,7 @@ def armor(signature: Signature) -> bytes:
         key_blob(signature.public_key),
         signature.namespace.encode(),
         b"",
-        HASH.encode(),
+        signature.algorithm.encode(),
         _SIGNATURE_HEAD + signature.signature,
     )
     text = base64.b64encode(_MAGIC + _LENGTH.pack(_VERSION) + b"".join(map(_string, fields)))
@@ -92,7 +103,7 @@ def parse(data: bytes, where: str) -> Signature:
     """Return the signature of a file.
 
     Raises:
-        InvalidDocumentError: It is not the one spelling of an SSHSIG signature by an Ed25519 key over SHA-512.
+        InvalidDocumentError: It is not the one spelling of an SSHSIG signature by Ed25519 over SHA-256 or SHA-512.
     """
     if len(data) > MAX_BYTES:
         raise InvalidDocumentError(f"found {len(data)} bytes; a signature has at most {MAX_BYTES}", where=where)
@@ -101,9 +112,10 @@ def parse(data: bytes, where: str) -> Signature:
     return _read_blob(blob, where) if found is None else found
 
 
-def is_valid(signature: Signature, message: bytes) -> bool:
+def is_valid(signature: Signature, message: Digested) -> bool:
     """Tell whether the key in a signature signed this message in this namespace. Says nothing about whose key it is."""
-    return curve.is_valid((signature.public_key, signature.signature, signed_blob(message, signature.namespace)))
+    blob = signed_blob(message, signature.namespace, signature.algorithm)
+    return curve.is_valid((signature.public_key, signature.signature, blob))
 
 
 def sign(message: bytes, namespace: str, private: Ed25519PrivateKey) -> bytes:
@@ -112,7 +124,7 @@ def sign(message: bytes, namespace: str, private: Ed25519PrivateKey) -> bytes:
         Signature(
             public_key=private.public_key().public_bytes_raw(),
             namespace=namespace,
-            signature=private.sign(signed_blob(message, namespace)),
+            signature=private.sign(signed_blob(Digested(message), namespace)),
         )
     )
 
@@ -161,18 +173,15 @@ def _usual(blob: bytes) -> Signature | None:
     key_at = len(_HEAD)
     space_at = key_at + KEY_BYTES + 4
     space_end = space_at + int.from_bytes(blob[space_at - 4 : space_at], "big")
-    signature_at = space_end + len(_MIDDLE)
-    if (
-        not blob.startswith(_HEAD)
-        or blob[space_end:signature_at] != _MIDDLE
-        or len(blob) != signature_at + SIGNATURE_BYTES
-    ):
+    signature_at = space_end + _MIDDLE_BYTES
+    algorithm = _MIDDLES.get(blob[space_end:signature_at])
+    if not blob.startswith(_HEAD) or algorithm is None or len(blob) != signature_at + SIGNATURE_BYTES:
         return None
     namespace = blob[space_at:space_end].decode("latin-1")
     if _NAMESPACE.fullmatch(namespace) is None:
         return None
     key = blob[key_at : key_at + KEY_BYTES]
-    return Signature(public_key=key, namespace=namespace, signature=blob[signature_at:])
+    return Signature(public_key=key, namespace=namespace, signature=blob[signature_at:], algorithm=algorithm)
 
 
 def _read_blob(blob: bytes, where: str) -> Signature:
@@ -181,8 +190,6 @@ def _read_blob(blob: bytes, where: str) -> Signature:
     if blob[len(_MAGIC) : len(_MAGIC) + 4] != _LENGTH.pack(_VERSION):
         _refuse("another version of the format than 1", where)
     key, namespace, reserved, algorithm, signature = _five_strings(blob, len(_MAGIC) + 4, where)
-    if algorithm != HASH.encode():
-        _refuse(f"the hash algorithm {_shown(algorithm)}; allowed is {HASH}", where)
     if reserved:
         _refuse("reserved bytes; allowed are none", where)
     if not key.startswith(_KEY_HEAD) or len(key) != len(_KEY_HEAD) + KEY_BYTES:
@@ -193,6 +200,7 @@ def _read_blob(blob: bytes, where: str) -> Signature:
         public_key=key[len(_KEY_HEAD) :],
         namespace=namespace.decode("latin-1"),
         signature=signature[len(_SIGNATURE_HEAD) :],
+        algorithm=algorithm.decode("latin-1"),
     )
     _require_fields(found, where)
     return found
@@ -219,6 +227,8 @@ def _require_fields(signature: Signature, where: str) -> None:
         _refuse(f"the namespace {_shown(signature.namespace.encode())}", where)
     if len(signature.public_key) != KEY_BYTES or len(signature.signature) != SIGNATURE_BYTES:
         _refuse("a key or signature of another length", where)
+    if signature.algorithm not in HASHES:
+        _refuse(f"the hash algorithm {_shown(signature.algorithm.encode())}; allowed are {' and '.join(HASHES)}", where)
 
 
 def _shown(data: bytes) -> str:

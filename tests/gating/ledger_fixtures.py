@@ -13,8 +13,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from harness.certifying.sign import Signer, sign_folder
 from harness.wire import sshsig
 from harness.wire.allowed_signers import parse_signers, parse_time
-from harness.wire.signed_documents import Keyring
-from tests.gating.fixtures import VALID, add_event, fixture, ids, only, valid, valid_ledger, valid_stop
+from harness.wire.sha256 import Digested
+from harness.wire.signed_documents import Keyring, signed_bytes
+from tests.gating.fixtures import (
+    VALID,
+    add_event,
+    fixture,
+    ids,
+    only,
+    rewrite,
+    the_event,
+    valid,
+    valid_ledger,
+    valid_stop,
+)
 
 DAY = "2026-06-01"
 LAST = "2026-12-31"
@@ -103,6 +115,36 @@ def signature_of_changed_bytes(folder: Path) -> None:
     valid_signed(folder)
     first, second, *_ = sorted(folder.glob("T*/*/*/*.json.sig"))
     first.write_bytes(second.read_bytes())
+
+
+@fixture("CG901", "CG201", "CG301", "CG502", options=signed)
+def signature_of_the_id_in_the_name(folder: Path) -> None:
+    """Over the digest that the file's name still tells, which is not that of its body any more."""
+    valid(folder)
+    sign_folder(folder, signer())
+    rewrite(only(folder), b'"version": "1.0"', b'"version": "1.1"')
+
+
+@fixture("CG901", "CG201", "CG501", "CG502", options=signed)
+def signature_of_the_event_in_the_name(folder: Path) -> None:
+    valid_signed(folder)
+    rewrite(the_event(folder), b"rerun_same_inputs", b"measurement_invalid")
+
+
+@fixture("CG901", options=signed)
+def signature_over_another_hash(folder: Path) -> None:
+    """It says sha256, and the key signed the digest of SHA-512."""
+    valid(folder)
+    sign_folder(folder, signer())
+    private = Ed25519PrivateKey.from_private_bytes(bytes([1]) * 32)
+    message, namespace = signed_bytes(only(folder).relative_to(folder).as_posix(), only(folder).read_bytes())
+    made = sshsig.Signature(
+        public_key=signer().public_key,
+        namespace=namespace,
+        signature=private.sign(sshsig.signed_blob(Digested(message), namespace, "sha512")),
+        algorithm="sha256",
+    )
+    only(folder).with_name(only(folder).name + ".sig").write_bytes(sshsig.armor(made))
 
 
 @fixture("CG901", options=signed)

@@ -11,6 +11,7 @@ import pytest
 from harness.certifying.sign import key_signer
 from harness.errors import InvalidDocumentError, UsageError
 from harness.wire.allowed_signers import Reason, matches, parse_revoked, parse_signers, parse_time
+from harness.wire.sha256 import Digested
 from harness.wire.signed_documents import Keyring, check_signature
 from harness.wire.trust_files import with_revoked, with_signer, without_signer
 from tests.signing.support import NAMESPACE, make_key, oracle_accepts, public
@@ -42,7 +43,7 @@ class Lab:
             at=int(str(changes.get("at", NOON))),
             principal=str(changes.get("principal", "lab-a")),
         )
-        return check_signature(MESSAGE, self.signature, NAMESPACE, keyring, "a").reason
+        return check_signature(Digested(MESSAGE), self.signature, NAMESPACE, keyring, "a").reason
 
     def theirs(self, signers: str, at: int = NOON, principal: str = "lab-a") -> bool:
         return oracle_accepts(self.folder, self.fill(signers), self.signature, MESSAGE, at=at, principal=principal)
@@ -177,7 +178,7 @@ def test_a_revoked_key_is_refused_as_by_ssh_keygen(lab: Lab, tmp_path: Path) -> 
             at=NOON,
             revoked=parse_revoked(path.read_bytes(), "revoked"),
         )
-        found = check_signature(MESSAGE, lab.signature, NAMESPACE, keyring, "a").reason
+        found = check_signature(Digested(MESSAGE), lab.signature, NAMESPACE, keyring, "a").reason
         assert found == (Reason.REVOKED if refused else None)
         assert oracle_accepts(tmp_path, signers, lab.signature, MESSAGE, at=NOON, revoked=path) is not refused
 

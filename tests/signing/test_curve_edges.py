@@ -16,6 +16,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from harness.wire import curve, sshsig
+from harness.wire.sha256 import Digested
 from tests.signing.ed25519 import BASE, ORDER, SMALL, Pair, challenge
 from tests.signing.support import NAMESPACE, oracle_accepts
 
@@ -33,7 +34,7 @@ class Edge(NamedTuple):
 
 
 def blob(message: bytes) -> bytes:
-    return sshsig.signed_blob(message, NAMESPACE)
+    return sshsig.signed_blob(Digested(message), NAMESPACE)
 
 
 def pair(key_torsion: int = 0, r_torsion: int = 0) -> Pair:

@@ -15,6 +15,7 @@ from harness.certifying.ledger import annotate
 from harness.cli import main
 from harness.gating.gate import gate
 from harness.model.values import ReasonCode
+from harness.wire import sshsig
 from harness.wire.allowed_signers import Reason, parse_signers
 from harness.wire.signed_documents import (
     EVENT_NAMESPACE,
@@ -22,6 +23,7 @@ from harness.wire.signed_documents import (
     certificate_namespace,
     check_folder,
     document_paths,
+    signed_bytes,
 )
 from tests.ledger.support import KEY, by_run, file, good
 from tests.signing.support import make_key, oracle_accepts, oracle_sign, public
@@ -266,6 +268,61 @@ def test_ssh_keygen_signs_the_same_bytes(lab: Signed) -> None:
     assert lab.sign("--again", "--with-ssh-keygen") == 0
 
     assert {path: path.read_bytes() for path in lab.folder.rglob("*.sig")} == before
+
+
+def test_an_agent_signs_the_same_bytes(lab: Signed) -> None:
+    """With the public half alone at hand."""
+    before = {path: path.read_bytes() for path in lab.folder.rglob("*.sig")}
+    said = subprocess.run(["ssh-agent", "-s"], check=True, capture_output=True, text=True).stdout
+    told = dict(word.split("=", 1) for line in said.splitlines() for word in [line.partition(";")[0]] if "=" in word)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in told.items():
+            patch.setenv(name, value)
+        try:
+            subprocess.run(["ssh-add", "-q", str(lab.key)], check=True, capture_output=True)
+            lab.key.unlink()
+            assert lab.sign("--again", "--with-ssh-keygen", key=Path(f"{lab.key}.pub")) == 0
+        finally:
+            subprocess.run(["ssh-agent", "-k"], check=True, capture_output=True)
+
+    assert {path: path.read_bytes() for path in lab.folder.rglob("*.sig")} == before
+
+
+def by_the_other_hash(lab: Signed) -> None:
+    """Every signature as ``ssh-keygen`` makes it unasked, which is how all were made before."""
+    for path in lab.documents():
+        message, namespace = signed_bytes(path.relative_to(lab.folder).as_posix(), path.read_bytes())
+        path.with_name(path.name + ".sig").write_bytes(oracle_sign(lab.key, message, namespace))
+
+
+def hashes_in(folder: Path) -> set[str]:
+    return {sshsig.parse(path.read_bytes(), path.name).algorithm for path in folder.rglob("*.sig")}
+
+
+def test_signatures_over_sha512_count_and_are_replaced_only_when_asked(lab: Signed) -> None:
+    before = {path: path.read_bytes() for path in lab.folder.rglob("*.sig")}
+    by_the_other_hash(lab)
+    keyring = Keyring(signers=parse_signers(lab.signers.read_bytes(), "signers"), at=1_780_315_200)
+    assert hashes_in(lab.folder) == {"sha512"}
+
+    assert lab.verify() == 0
+    assert gate([lab.folder], keyring=keyring, require_signatures=True).findings == ()
+    assert lab.sign() == 0
+    assert hashes_in(lab.folder) == {"sha512"}
+    assert lab.sign("--again") == 0
+
+    assert {path: path.read_bytes() for path in lab.folder.rglob("*.sig")} == before
+    assert hashes_in(lab.folder) == {"sha256"}
+
+
+def test_a_new_throwaway_key_leaves_no_signature_over_sha512(lab: Signed) -> None:
+    by_the_other_hash(lab)
+
+    signers = ["--signers", str(lab.signers)]
+    assert main(["sign", str(lab.folder), "--throwaway", "demonstration", "--again", *signers]) == 0
+
+    assert hashes_in(lab.folder) == {"sha256"}
+    assert main(["gate", str(lab.folder), "--require-signatures", *signers]) == 0
 
 
 @pytest.mark.parametrize("spoil", ["absent", "open", "text", "public", "ecdsa"])

@@ -38,6 +38,15 @@ def test_the_interpreters_own_module_gives_the_same(first: bytes, more: bytes) -
     assert found.hexdigest() == hashlib.sha256(first + more).hexdigest()
 
 
+@given(st.binary(max_size=300))
+def test_bytes_and_their_digest_belong_together(data: bytes) -> None:
+    found = own.Digested(data)
+
+    assert found.data == data
+    assert found.digest == hashlib.sha256(data).digest()
+    assert found.hexdigest == hashlib.sha256(data).hexdigest()
+
+
 def test_little_is_hashed_without_openssl_and_much_with_it() -> None:
     pytest.importorskip(own._MODULE)
     sizes = (0, 55, 64, 70_000, own._FEW, 5)

@@ -27,6 +27,7 @@ def check_folder(facts: FolderFacts) -> Problems:
     """The signatures beside events. A signature of nothing is CG103's."""
     from harness.wire import canonical
     from harness.wire.event_doc import event_to_mapping
+    from harness.wire.sha256 import Digested
     from harness.wire.signed_documents import EVENT_NAMESPACE, check_beside
 
     keyring, root = facts.asked.keyring, facts.folder.root
@@ -34,7 +35,8 @@ def check_folder(facts: FolderFacts) -> Problems:
         return
     for event in facts.ledger.events:
         path = facts.ledger.paths[event.id]
-        one = check_beside(root, path, canonical.canonical(event_to_mapping(event)), EVENT_NAMESPACE, keyring)
+        text = Digested(canonical.canonical(event_to_mapping(event)))
+        one = check_beside(root, path, text, EVENT_NAMESPACE, keyring)
         if _is_problem(one, required=facts.asked.signatures):
             yield Problem(path, f"signature {one.message}")
 
@@ -51,6 +53,9 @@ RULE = Rule(
     hint="have a key of the allowed signers sign it again (`statecert sign --again`); `statecert verify` shows all",
     failing=(
         "signature_of_changed_bytes",
+        "signature_of_the_id_in_the_name",
+        "signature_of_the_event_in_the_name",
+        "signature_over_another_hash",
         "signature_of_unknown_key",
         "signature_revoked",
         "signature_expired",

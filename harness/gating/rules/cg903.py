@@ -18,7 +18,7 @@ _WATCH: Final = privacy.Watch()
 
 def check_certificate(subject: Subject) -> Problems:
     """The body, and everything in the evidence that can hold free text."""
-    for finding in _findings(subject.body, subject.text)[:_MOST]:
+    for finding in _findings(subject.body, subject.text.data)[:_MOST]:
         path, _, kind = finding.rpartition(": ")
         yield Problem(f"/body{path}", f"holds a private thing: {kind}")
     for count, text in enumerate(_in_observed(subject)):
