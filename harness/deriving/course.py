@@ -10,10 +10,10 @@ What a plan does not announce, and why, is listed in :data:`FREE`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from harness.deriving.looks import TURNS, expected_phases
+from harness.deriving.looks import TURNS, expected_phases, options_of, source
 from harness.model.evidence import CellEvent, Observation, Point, StepRecord, StoreView, Turn
 from harness.model.noun import dataclass
 from harness.model.scenario import Arm, CellPlan, Step, StepKind
@@ -40,7 +40,9 @@ _BEGINNING: Final = frozenset({str(Phase.OPENED), str(Phase.RESTORED)})
 FREE: Final = {
     "opened, of a refused step with session options": "the refusal may have been one of the options",
     "restored, of a run that was refused": "no record tells whether something was brought back before the refusal",
-    "boundary": "where a prefill pauses is the engine's schedule; both runs of a reference repeat it (REPEAT.COLD)",
+    "boundary, at no multiple of the chunk": "such cuts are the engine's own (pins, message ends), as both runs say",
+    "boundary, of a target without the capability": "it never pauses, so its references are looked at at their ends",
+    "boundary, of a turn that was refused in its prefill": "no record tells how far it came",
 }
 """Looks that may be there or not, and why."""
 
@@ -58,12 +60,14 @@ class Astray:
     """Phase of a look, or kind of a record and how it ended."""
 
 
-def astray(cell: CellPlan, observations: Sequence[Observation]) -> Astray | None:
+def astray(cell: CellPlan, observations: Sequence[Observation], *, pauses: bool = False) -> Astray | None:
     """Return the first thing that is not as planned in a cell that went through its arms; None: all is.
 
     Args:
         cell: The plan, as the target can run it.
         observations: Of the cell, in the order of the file; without crashes, and without refusals that end an arm.
+        pauses: Whether the target can pause a prefill (capability ``boundaries``), so that references must have been
+            looked at at every multiple of the chunk.
     """
     events = [number for number, one in enumerate(observations) if isinstance(one, CellEvent)]
     if events != [0, len(observations) - 1]:
@@ -71,7 +75,7 @@ def astray(cell: CellPlan, observations: Sequence[Observation]) -> Astray | None
     left = _Left([one for one in observations if isinstance(one, _Seen)])
     for arm in sorted(cell.arms, key=lambda arm: arm.role is not ArmRole.REFERENCE):
         for rep in range(2 if arm.role is ArmRole.REFERENCE else 1):
-            fault = _arm(left, arm, rep)
+            fault = _arm(left, arm, rep, _cuts(cell, arm) if pauses else {})
             if fault is not None:
                 return fault
     return left.over()
@@ -99,7 +103,15 @@ class _Left:
         return Astray(missing=False, arm=one.arm, rep=one.rep, label=one.label, what=_word(one))
 
 
-def _arm(left: _Left, arm: Arm, rep: int) -> Astray | None:
+def _cuts(cell: CellPlan, arm: Arm) -> Mapping[str, int]:
+    """Return the chunk that each step of a reference arm has, by label, in tokens; other arms never pause."""
+    if arm.role is not ArmRole.REFERENCE:
+        return {}
+    chunks = {label: options.get("chunk") for label, options in options_of(cell, arm).items()}
+    return {label: chunk for label, chunk in chunks.items() if isinstance(chunk, int) and chunk > 0}
+
+
+def _arm(left: _Left, arm: Arm, rep: int, chunks: Mapping[str, int]) -> Astray | None:
     sessions: set[str] = set()
     for step in arm.steps:
         found = left.take(arm, rep, step)
@@ -111,7 +123,25 @@ def _arm(left: _Left, arm: Arm, rep: int) -> Astray | None:
             lacking = next((word for word in due if word not in words), "")
             other = next((word for word in words if word not in due), words[-1] if words else "")
             return Astray(missing=bool(lacking), arm=arm.id, rep=rep, label=step.label, what=lacking or other)
+        if step.label in chunks and not _all_paused(arm, step, found, chunks[step.label]):
+            return Astray(missing=True, arm=arm.id, rep=rep, label=step.label, what=str(Phase.BOUNDARY))
     return None
+
+
+def _all_paused(arm: Arm, step: Step, found: Sequence[_Seen], chunk: int) -> bool:
+    """Tell whether a turn was looked at at every multiple of the chunk that it came to, short of the prompt's end."""
+    turn = next((one for one in found if isinstance(one, Turn)), None)
+    if turn is None:
+        return True
+    begun = source(arm, step.label) if step.kind is StepKind.RESUME else None
+    start = turn.cached
+    if step.kind is StepKind.RESUME:
+        start = begun.until if begun is not None and begun.until is not None else turn.prompt_tokens - turn.prefilled
+    elif step.kind is StepKind.RUN and not step.cache:
+        start = 0  # a reference that says otherwise is not cold
+    upto = turn.prompt_tokens - 1 if step.until is None else min(step.until, turn.prompt_tokens - 1)
+    due = range((start // chunk + 1) * chunk, upto + 1, chunk)
+    return {one.position for one in found if isinstance(one, Point) and one.phase is Phase.BOUNDARY}.issuperset(due)
 
 
 def _place(one: _Seen) -> tuple[str, int, str]:

@@ -30,7 +30,7 @@ from harness.model.evidence import (
 )
 from harness.model.noun import dataclass
 from harness.model.scenario import CellPlan, CheckKind, Plan
-from harness.model.values import CellId, Observability, Outcome, Sha256
+from harness.model.values import Capability, CellId, Observability, Outcome, Sha256
 from harness.wire.scenario_doc import procedure_digest
 
 
@@ -190,18 +190,19 @@ def judge_cell(
     """
     if cell.excluded:
         return cell, unjudged(cell, Outcome.EXCLUDED, cell.excluded), None
-    told = facts_of(header.target)
-    fitted = for_target(cell, capabilities_of(header), told)
+    told, able = facts_of(header.target), capabilities_of(header)
+    fitted = for_target(cell, able, told)
     ended = _without_judgement(cell, observations, interrupted=interrupted)
     if ended is not None:
         return fitted, ended, None
     grade = Observability(str(header.target.get("observability")))
-    missing = capabilities_missing(cell, capabilities_of(header), grade, told)
+    missing = capabilities_missing(cell, able, grade, told)
     if missing:
         unfit = Outcome.NOT_SUPPORTED if missing == (NO_CONTROL,) else Outcome.ERROR
         return fitted, unjudged(cell, unfit, missing[0]), None
     busy = busy_at(header)
-    view = cell_view(fitted, observations, tables, grade, busy, templated=templated(told), told=told)
+    pauses = Capability.BOUNDARIES in able
+    view = cell_view(fitted, observations, tables, grade, busy, templated=templated(told), told=told, pauses=pauses)
     results = [run_check(view, check) for check in fitted.checks]
     _require_agreement(fitted, view, results)
     return fitted, decide_cell(fitted, results), view

@@ -65,6 +65,8 @@ class CellView:
     """Whether the target puts a template around prompts: how many tokens one has is then the target's to tell."""
     told: Mapping[str, object] = field(default_factory=dict)
     """What the target says of itself."""
+    pauses: bool = False
+    """Whether the target pauses its prefills, so that references are looked at at every multiple of the chunk."""
 
     def arm(self, name: str) -> Arm | None:
         """Return a planned arm."""
@@ -144,6 +146,7 @@ def cell_view(
     *,
     templated: bool = False,
     told: Mapping[str, object] = NOTHING_TOLD,
+    pauses: bool = False,
 ) -> CellView:
     """Return the view of one cell.
 
@@ -155,6 +158,7 @@ def cell_view(
         busy: Why times of the run are of no use.
         templated: Whether the target puts a template around prompts.
         told: What the target says of itself.
+        pauses: Whether the target pauses its prefills (capability ``boundaries``).
 
     Raises:
         InvalidDocumentError: An observation speaks of an arm, run or step that was not planned, or is there twice.
@@ -180,6 +184,7 @@ def cell_view(
         busy=busy,
         templated=templated,
         told=told,
+        pauses=pauses,
     )
 
 

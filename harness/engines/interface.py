@@ -98,7 +98,10 @@ class Begun:
     restored_bytes: int
     """Bytes copied back. 0 with ``cached`` above 0 means that nothing was copied (live or resident)."""
     schedule: Sequence[int]
-    """Ends of the prefill chunks over the whole prompt; last one is its length. Same on hits and misses."""
+    """Ends of the prefill chunks over the whole prompt; last one is its length. Same on hits and misses.
+
+    With the capability ``boundaries`` every multiple of the option ``chunk`` within the prompt is among them; others
+    may lie in between."""
     disk_bytes: int = 0
     """Bytes that were loaded from the disk tier for it (capability ``disk``)."""
     prompt_tokens: int = 0

@@ -22,6 +22,8 @@ def faults(sight: Sight, plan: CellPlan) -> Iterator[str]:
     if sight.grade == "parts" and plan.observability is Observability.PARTS:
         yield from _inventory(sight, plan)
     yield from _left_out(sight, plan)
+    if "boundaries" in sight.capabilities:
+        yield from _unpaused(sight, plan)
     yield from _varying(sight, plan)
 
 
@@ -85,6 +87,26 @@ def _left_out(sight: Sight, plan: CellPlan) -> Iterator[str]:
             for phase in due(step):
                 if phase not in phases:
                     yield f"{arm.id}.{step.label} was not looked at at {phase}"
+
+
+def _unpaused(sight: Sight, plan: CellPlan) -> Iterator[str]:
+    """A cold turn of a reference whose engine can pause was looked at at the end of each whole chunk within it."""
+    for arm in plan.arms:
+        if arm.role is not ArmRole.REFERENCE:
+            continue
+        chunk = {**plan.engine, **arm.engine}.get("chunk")
+        for step in arm.steps:
+            if step.kind is StepKind.RESTART:
+                chunk = step.options.get("chunk", chunk)
+            turn = sight.turns.get((plan.id, arm.id, step.label))
+            if turn is None or step.kind is not StepKind.RUN or step.cache or not isinstance(chunk, int):
+                continue
+            within = turn.prompt_tokens if step.until is None else min(step.until + 1, turn.prompt_tokens)
+            looks = sight.points(plan.id, PointRef(arm=arm.id, label=step.label))
+            seen = [point.position for point in looks if point.phase is Phase.BOUNDARY]
+            for end in range(chunk, within, chunk):
+                if end not in seen:
+                    yield f"{arm.id}.{step.label} was not looked at at {end} tokens, where its prefill pauses"
 
 
 def _varying(sight: Sight, plan: CellPlan) -> Iterator[str]:

@@ -60,7 +60,7 @@ class Sight:
     def plans(self) -> Mapping[str, CellPlan]:
         """Every cell of the declared product, resolved, without the controls that the target cannot run."""
         header = self._header
-        capabilities = tuple(str(one) for one in _items(header.target.get("capabilities")))
+        capabilities = tuple(self.capabilities)
         told = facts_of(header.target)
         fitting = (capabilities, *(str(told.get(name)) for name in READ))
         key = (canonical.digest(header.procedure), header.scenario_id, tuple(header.scales), fitting)
@@ -97,6 +97,11 @@ class Sight:
             given = [step.options[name] for step in planned.steps for name in names if name in step.options]
             found[side] = [str(kind) for kind in (*own[-1:], *given)] if own else []
         return found
+
+    @property
+    def capabilities(self) -> Sequence[str]:
+        """What the target says that it can do."""
+        return [str(one) for one in _items(self._header.target.get("capabilities"))]
 
     @property
     def grade(self) -> str:

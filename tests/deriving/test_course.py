@@ -32,9 +32,10 @@ from harness.model.evidence import (
 )
 from harness.model.noun import replace
 from harness.model.scenario import CellPlan, CheckKind, PointRef
-from harness.model.values import ArmRole, CellId, Observability, Outcome, Phase
+from harness.model.values import ArmRole, Capability, CellId, Observability, Outcome, Phase
 from harness.wire.evidence_doc import part_table, read_evidence
-from tests.fakes.evidence import CELL, recorded
+from tests.fakes.evidence import CELL, SCENARIO, recorded
+from tests.fakes.evidence import scenario as parse
 
 CERTIFICATES = Path(__file__).parents[2] / "certificates"
 BASE = recorded()
@@ -50,6 +51,7 @@ EXCEPTIONS = {
     "swapped Distance": "a distance is found by its check, phase and part",
     "swapped Trust": "trust tells of a child, whenever that ended",
     "deprived logits, where only empty sessions have the table": "an engine may list logits and sampler from the first token on",
+    "deleted pause at no multiple of the chunk": "such cuts are the engine's own; both runs of a reference repeat them",
     "deprived part of a cell that asks for no parts": "its scenario is judged by tokens or logits alone",
 }
 """Changes that change no answer, and why."""
@@ -131,6 +133,31 @@ def changes(seen: Sequence[Observation], every: int = 1) -> Iterator[Change]:
         other = renamed(one, labels)
         if other is not None:
             yield "renamed", one, [*seen[:number], other, *seen[number + 1 :]]
+
+
+def in_both_runs(seen: Sequence[Observation]) -> Iterator[tuple[Point, Sequence[Observation]]]:
+    """Yield each look of a reference, and what is left when it is taken out of both of its runs."""
+    looks = [one for one in seen if isinstance(one, Point)]
+    again = {(one.arm, one.label, one.phase, one.position): one for one in looks if one.rep}
+    for one in looks:
+        other = again.get((one.arm, one.label, one.phase, one.position))
+        if not one.rep and other is not None:
+            yield one, [found for found in seen if found is not one and found is not other]
+
+
+def pairs_survived(evidence: Evidence, cell: CellId) -> list[str]:
+    """Return the looks that can go out of both runs of a reference and leave a pass, but for the engine's own cuts."""
+    plan = next(one for one in judge(evidence).plan.cells if one.id == cell)
+    chunk = {arm.id: {**plan.engine, **arm.engine}.get("chunk") for arm in plan.arms}
+    told = []
+    for one, left in in_both_runs(evidence.observations):
+        size = chunk[one.arm]
+        own = one.phase is Phase.BOUNDARY and isinstance(size, int) and one.position % size != 0
+        tables = {look.root for look in left if isinstance(look, Point)}
+        seen = [look for look in left if not isinstance(look, PartTable) or look.root in tables]
+        if not own and keeps_its_pass(evidence, cell, seen):
+            told.append(f"{one.arm}.{one.label} {one.phase} {one.position}")
+    return told
 
 
 def without_parts(seen: Sequence[Observation], every: int = 1) -> Iterator[Change]:
@@ -239,6 +266,38 @@ def test_no_change_of_a_line_keeps_a_pass_of_a_committed_cell(scenario: str) -> 
     assert keeps_its_pass(evidence, cell, evidence.observations)
     assert survivors(evidence, cell, changes(evidence.observations, every=7)) == []
     assert survivors(evidence, cell, without_parts(evidence.observations, every=11)) == []
+
+
+def test_no_look_can_be_left_out_of_both_runs_of_a_reference() -> None:
+    evidence = BASE.evidence()
+    pauses = [one for one, _ in in_both_runs(evidence.observations) if one.phase is Phase.BOUNDARY]
+
+    assert len(pauses) >= 3
+    assert pairs_survived(evidence, CellId(CELL)) == []
+
+
+@pytest.mark.parametrize("scenario", sorted(committed()))
+def test_no_look_can_be_left_out_of_both_runs_of_a_committed_reference(scenario: str) -> None:
+    digest, cell = committed()[scenario]
+    evidence = alone(read_evidence(bytes_of_evidence(CERTIFICATES, digest), scenario), cell)
+
+    assert pairs_survived(evidence, cell) == []
+
+
+def test_all_pauses_of_both_runs_left_out_are_missed() -> None:
+    pause = lambda one: isinstance(one, Point) and one.phase is Phase.BOUNDARY  # noqa: E731
+    result = BASE.without(pause).result("finished")
+
+    assert (result.outcome, result.reason, result.detail["what"]) == (Outcome.ERROR, "observation_missing", "boundary")
+
+
+def test_a_target_that_cannot_pause_is_asked_for_no_pause() -> None:
+    text = SCENARIO.replace(b"requires: [parts, logits, boundaries,", b"requires: [parts, logits,")
+    able = [str(one) for one in Capability if one is not Capability.BOUNDARIES]
+    pause = lambda one: isinstance(one, Point) and one.phase is Phase.BOUNDARY  # noqa: E731
+    found = recorded(parse(text)).with_target(capabilities=able).without(pause)
+
+    assert found.result("finished").outcome is Outcome.PASS
 
 
 def test_the_look_at_a_new_session_is_demanded() -> None:

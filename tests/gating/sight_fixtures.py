@@ -73,6 +73,12 @@ def reference_varies(folder: Path) -> None:
 
 
 @fixture("CG307", "CG301")
+def pauses_left_out_of_both_runs(folder: Path) -> None:
+    paused = lambda one: isinstance(one, Point) and one.phase is Phase.BOUNDARY  # noqa: E731
+    swapped(folder, a_run().without(paused))
+
+
+@fixture("CG307", "CG301")
 def look_left_out(folder: Path) -> None:
     swapped(folder, a_run().without_point("warm", "again", Phase.PREFILLED))
 

@@ -34,7 +34,7 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
         fault = _step_fault(view, spec, arm, rep, step)
         if fault is not None:
             return fault
-    found = astray(view.cell, view.course)
+    found = astray(view.cell, view.course, pauses=view.pauses)
     if found is not None:
         where = {"arm": found.arm, "label": found.label, "rep": found.rep, "what": found.what}
         return answer(spec, Outcome.ERROR, "observation_missing" if found.missing else "out_of_place", detail=where)

@@ -60,6 +60,8 @@ def _boundaries_work(kit: Kit) -> None:
     with kit.session() as session:
         schedule = session.begin(LONG, cache=False).value.schedule
     require(len(schedule) > 1, f"the schedule has one end only for {len(LONG)} tokens at a chunk of {CHUNK}")
+    lacking = next((end for end in range(CHUNK, len(LONG), CHUNK) if end not in schedule), 0)
+    require(not lacking, f"the schedule goes past {lacking} tokens without an end; each multiple of the chunk is one")
 
 
 def _snapshots_work(kit: Kit) -> None:

@@ -114,6 +114,7 @@ RULE = Rule(
         "rows_of_no_row",
         "reference_varies",
         "look_left_out",
+        "pauses_left_out_of_both_runs",
         "reference_not_looked_at",
         "reference_varies_at_a_pause",
         "turn_left_out",
