@@ -1,14 +1,16 @@
 """Writes ``scenarios/procedures.json``: the procedures that each scenario id may stand for, and its largest scale.
 
 The first digest is the scenario's present one; ``--keep`` leaves former ones behind it, so that records made before an
-edit still count. Without it a changed procedure makes its certificates stale (rule CG603), which is what an edit of a
-check or a limit should do. ``--check`` compares with the file and writes nothing.
+edit still count, and writes down since when each makes no new ones. Without it a changed procedure makes its
+certificates stale (rule CG603), which is what an edit of a check or a limit should do. ``--check`` compares with the
+file and writes nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import time
 from pathlib import Path
 
 from harness.pipeline import available_scenarios
@@ -23,14 +25,17 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare with the file; 1 if it differs")
     parser.add_argument("--keep", action="store_true", help="keep former digests of changed procedures")
     options = parser.parse_args()
-    former = known() if options.keep or options.check else {}
+    former, replaced = known() if options.keep or options.check else ({}, {})
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     scenarios = available_scenarios()
     digests = {
         name: [one.procedure_digest, *(old for old in former.get(name, [])[:] if old != one.procedure_digest)]
         for name, one in scenarios.items()
     }
     scales = {name: max(map(max, one.suites.values())) for name, one in scenarios.items()}
-    data = canonical.render({"procedures": digests, "scales": scales, "schema": "statecert/procedures/v1"})
+    ended = {name: [replaced.get((name, old), now) for old in held[1:]] for name, held in digests.items() if held[1:]}
+    value = {"procedures": digests, "replaced": ended, "scales": scales, "schema": "statecert/procedures/v1"}
+    data = canonical.render(value)
     if options.check:
         same = (
             FILE.is_file()
@@ -46,13 +51,20 @@ def main() -> int:
     return 0
 
 
-def known() -> dict[str, list[str]]:
-    """What the file says now."""
+def known() -> tuple[dict[str, list[str]], dict[tuple[str, str], str]]:
+    """What the file says now: digests by scenario, and when each former one was replaced."""
     if not FILE.is_file():
-        return {}
+        return {}, {}
     value = strict.loads(FILE.read_bytes(), where=FILE.name)
-    procedures = value.get("procedures") if isinstance(value, dict) else None
-    return {str(k): [str(one) for one in v] for k, v in procedures.items()} if isinstance(procedures, dict) else {}
+    if not isinstance(value, dict):
+        return {}, {}
+    procedures, replaced = _lists(value.get("procedures")), _lists(value.get("replaced"))
+    times = {(k, old): at for k, held in procedures.items() for old, at in zip(held[1:], replaced.get(k, []))}  # noqa: B905 - an older file has none
+    return procedures, times
+
+
+def _lists(value: object) -> dict[str, list[str]]:
+    return {str(k): [str(one) for one in v] for k, v in value.items()} if isinstance(value, dict) else {}
 
 
 if __name__ == "__main__":

@@ -105,6 +105,14 @@ class Since:
             else:
                 yield Held(path=path, kind=kind, mode=blob.mode, data=data)
 
+    def paths(self, folder: str) -> set[str]:
+        """Return the paths that the merge base has in a certificates folder, below it."""
+        if not self.merge_base:
+            return set()
+        top = self.below(folder)
+        cut = len(top) + 1 if top else 0
+        return {path[cut:] for path in self.repository.tree(self.merge_base, top)}
+
     def taken_away(self, folder: str) -> Sequence[Gone]:
         """Return records that a commit of this change took away, also such as it had brought itself."""
         if not self.merge_base:

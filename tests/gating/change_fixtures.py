@@ -21,6 +21,7 @@ from harness.gating.since import Since
 from harness.wire.gitobjects import Repository
 from tests.gating.fixtures import ASKED, VALID, Change, a_run, a_run_elsewhere, certificates, fixture
 from tests.gating.ledger_fixtures import signer
+from tests.gating.run_fixtures import valid_former
 
 POLICY = "schema: statecert/policy/v1\nwhy: A test.\n"
 
@@ -130,6 +131,12 @@ def key_in_the_same_change(folder: Path) -> None:
     valid_since(folder)
     (folder.parent / "trust" / "allowed_signers").write_text("# somebody\n")
     committed(folder.parent, "a key")
+
+
+@since_fixture("CG603")
+def former_procedure_in_a_change(folder: Path) -> None:
+    """The same with a day of last month: no clock tells, but the base has no such record."""
+    changing(folder, lambda _: valid_former(folder))
 
 
 @since_fixture("CG202", "CG102", "CG201", "CG204", "CG301", "CG501", "CG502", "CG103", "CG503")

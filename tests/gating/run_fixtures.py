@@ -9,15 +9,44 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from harness.certifying.store import read_evidence as bytes_of_evidence
 from harness.model.evidence import CellEvent, StepRecord, Turn
-from harness.model.values import CellId
-from tests.fakes.evidence import recorded, scenario
-from tests.gating.fixtures import HOME, SCENARIO, Body, a_run, edited, file_run, fixture
+from harness.model.values import CellId, Sha256
+from harness.wire.evidence_doc import read_evidence
+from tests.fakes.evidence import Recorded, recorded, scenario
+from tests.gating.fixtures import HOME, SCENARIO, VALID, Body, a_run, edited, file_run, fixture
 
 
 @fixture("CG603")
 def another_procedure(folder: Path) -> None:
     file_run(folder, recorded(scenario(SCENARIO.replace(b"id: T02", b"id: A01"))))
+
+
+FORMER = Sha256("c3983bd970b1b87bfeea74b1db61082f9bfa9e76d9fc225bf7c75b31f57f911a")
+"""Evidence of a run of F15, by a procedure that it had then."""
+
+
+def a_former_run(created: str = "", finished: str = "") -> Recorded:
+    """A committed run by a former procedure of its scenario, begun on any day; by default on its own."""
+    certificates = Path(__file__).parents[2] / "certificates"
+    held = read_evidence(bytes_of_evidence(certificates, FORMER), "F15")
+    assert held.end is not None
+    run = Recorded(header=held.header, observations=tuple(held.observations), finished=held.end.finished)
+    return run.with_header(created=created).with_end(finished) if created else run
+
+
+def valid_former(folder: Path) -> None:
+    """A run by the procedure that its scenario had on that day."""
+    file_run(folder, a_former_run())
+
+
+VALID.update(valid_former=valid_former)
+
+
+@fixture("CG603")
+def former_procedure_after_its_end(folder: Path) -> None:
+    """Somebody runs the scenario's file of last month, whose controls are fewer, and certifies what comes of it."""
+    file_run(folder, a_former_run("2027-01-01T08:00:00Z", "2027-01-01T09:00:00Z"))
 
 
 @fixture("CG604")

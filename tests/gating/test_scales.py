@@ -15,7 +15,7 @@ from tests.gating.fixtures import a_run, valid
 
 def stands_for(largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     header = a_run().header
-    held = {header.scenario_id: ((header.procedure_digest,), largest)}
+    held = {header.scenario_id: cg603.Procedures(now=header.procedure_digest, former={}, largest=largest)}
     monkeypatch.setattr(cg603, "known", lambda: held)
 
 
@@ -51,4 +51,4 @@ def test_a_gate_without_the_list_of_procedures_is_never_green(tmp_path: Path, mo
 def test_the_list_has_the_largest_scale_of_each_scenario() -> None:
     wanted = {name: max(map(max, one.suites.values())) for name, one in available_scenarios().items()}
 
-    assert {name: largest for name, (_, largest) in cg603.known().items()} == wanted
+    assert {name: held.largest for name, held in cg603.known().items()} == wanted
