@@ -205,11 +205,14 @@ def library(path: str = "") -> Llama:
     return Llama(Path(path) if path else packaged())
 
 
-def packaged() -> Path:
+def packaged(within: str = "") -> Path:
     """Return the extension module of the package that exports the C API.
+
+    Args:
+        within: Folder that a package was unpacked into; empty: the installed one.
 
     Raises:
         ModuleNotFoundError: It is not installed.
     """
-    folder = Path(str(import_module(PACKAGE).__file__)).parent
+    folder = Path(within) / PACKAGE if within else Path(str(import_module(PACKAGE).__file__)).parent
     return next(iter(sorted(folder.glob(f"{PACKAGE}.*.so"))), folder / PACKAGE)

@@ -37,8 +37,8 @@ from harness.errors import EngineError, ProtocolError, RefusedError
 from harness.model.values import Capability, Observability, RefusalCode
 
 NAME: Final = "server"
-PLAIN: Final = ("arch", "build", "dialect", "endpoint", "stream", "unified")
-"""Options that a record names beside the model, where they are not the default."""
+PLAIN: Final = ("arch", "build", "dialect", "endpoint", "package", "stream", "unified")
+"""Options that a record names beside the model, where they are not the default; of a package its version."""
 _SLOT_FILES: Final = "{slots}"
 _USAGE: Final[Json] = {"stream_options": {"include_usage": True}}
 
@@ -70,13 +70,16 @@ class ServerAdapter:
         found |= {Capability.SNAPSHOT} if told else set()
         found |= {Capability.IMAGE} if told and not chosen["url"] else set()
         found |= {Capability.BUILDS} if chosen["other_command"] else set()
+        # a slot is its own cache; of a chat the whole message comes again, so that is asked of ids alone
+        if {Capability.IMAGE, Capability.PREFIX_CACHE} <= found and dialect.native:
+            found |= {Capability.RESTORED_CACHE}
         return frozenset(found)
 
     def devices(self) -> Sequence[tuple[str, str]]:
         """A running server has the device that it has; one that is started here runs on the CPU."""
         if self._options["url"]:
             return [("remote", "")]
-        needed = [] if self._options["command"] else ["xllamacpp"]
+        needed = [] if self._options["command"] or self._options["package"] else ["xllamacpp"]
         needed += [] if self._options["command"] and self._options["model"] else ["gguf"]
         missing = [name for name in needed if find_spec(name) is None]
         return [("cpu", f"not installed: {', '.join(missing)}; pip install 'statecert[llamacpp]'" if missing else "")]
@@ -116,10 +119,11 @@ class ServerEngine:
         from harness.adapters.llama_options import variant
 
         chosen, origin = self.options, self.origin
+        named = {**chosen, **({"package": origin.version} if chosen["package"] else {})}
         return Identity(
             engine=NAME,
             version=origin.version,
-            model=variant(origin.slug, chosen, {name: DEFAULTS[name] for name in PLAIN}),
+            model=variant(origin.slug, named, {name: DEFAULTS[name] for name in PLAIN}),
             model_digest=origin.model_digest,
             hw_class="remote-unknown" if self.own is None else cpu_class(),
             observability=Observability.TOKENS,

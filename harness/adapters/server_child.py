@@ -9,12 +9,24 @@ from __future__ import annotations
 import json
 import os
 import sys
+from typing import Any
+
+
+def _listen_here(params: Any) -> None:
+    """Listen on the loopback interface, on a port of the system's choice; older builds take one name, not many."""
+    if hasattr(params, "hostnames"):
+        params.hostnames = ["127.0.0.1"]
+    else:
+        params.hostname = "127.0.0.1"
+    params.port = 0
 
 
 def main() -> int:
     """Start the server, tell where it listens, wait for the end of standard input."""
     told = json.loads(sys.stdin.readline())
     report = int(sys.argv[1])
+    if told.get("package"):
+        sys.path.insert(0, told["package"])
     import xllamacpp
 
     params = xllamacpp.CommonParams()
@@ -25,7 +37,7 @@ def main() -> int:
     params.n_batch, params.n_ubatch = told["n_batch"], told["n_ubatch"]
     params.kv_unified = told["unified"]
     params.slot_save_path = told["folder"] + "/"
-    params.hostnames, params.port = ["127.0.0.1"], 0
+    _listen_here(params)
     params.endpoint_slots = params.endpoint_metrics = params.endpoint_props = True
     params.cpuparams.n_threads = told["threads"]
     params.warmup = False

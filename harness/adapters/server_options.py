@@ -25,6 +25,7 @@ DEFAULTS: Final[Options] = {
     "command": "",
     "build": "own",
     "other_command": "",
+    "package": "",
     "dialect": "llama",
     "endpoint": "completions",
     "chunk": 512,
@@ -79,10 +80,14 @@ def _contradiction(chosen: Options) -> str:
     """Say which options do not go together; empty: they do."""
     if chosen["endpoint"] == CHAT and DIALECTS[str(chosen["dialect"])].native:
         return f"dialect {chosen['dialect']} has no chat endpoint; llama_openai is the same server with one"
+    if chosen["package"] and chosen["url"]:
+        return "package and url exclude each other: a running server is not started"
     for name in ("command", "other_command"):
         command = str(chosen[name])
         if command and chosen["url"]:
             return f"{name} and url exclude each other: a running server is not started"
+        if command and chosen["package"]:
+            return f"{name} and package exclude each other: the server of a package is started without a command"
         missing = [one for one in _HANDED if command and one not in command]
         if missing:
             return f"{name} lacks {missing[0]}: a server that is started is told its port and a name to be known by"

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from harness.errors import EngineError, RefusedError
 from harness.model.values import RefusalCode
 
 GGUF: Final = ".gguf"
+PACKAGE: Final = "xllamacpp"
 SPELLED: Final = 2
 """Times that a chat has more tokens than words, at most, on a tiny model."""
 
@@ -62,10 +64,10 @@ def command_of(options: Options) -> str:
 
 def _started(options: Options) -> Origin:
     with _model(options) as (path, slug, named):
-        command = command_of(options)
-        own = OwnServer(
-            {**_settings(options, path), **({"command": command} if command else {})}, int(options["patience_s"])
-        )
+        command, package = command_of(options), str(options["package"])
+        how = {"command": command} if command else {"package": str(Path(package).absolute())} if package else {}
+        version = "" if command else installed(package)
+        own = OwnServer({**_settings(options, path), **how}, int(options["patience_s"]))
         try:
             return Origin(
                 client=own.client,
@@ -74,8 +76,8 @@ def _started(options: Options) -> Origin:
                 model_digest_of="file" if path.is_file() else "name",
                 slug=slug,
                 vocabulary=vocabulary_digest(path) if named and path.suffix == GGUF and path.is_file() else "",
-                version=_told_version(own.client) if command else _installed(),
-                build=own.build if command else library_digest(),
+                version=version or _told_version(own.client),
+                build=own.build if command else library_digest(package),
             )
         except BaseException:
             own.close()
@@ -153,10 +155,23 @@ def _told_version(client: Client) -> str:
         return "unknown"
 
 
-def _installed() -> str:
-    from harness.adapters.llama_engine import installed_version
+def installed(package: str) -> str:
+    """Return the version of the installed xllamacpp, or of the one in a folder.
 
-    return installed_version()
+    Args:
+        package: The folder that it was unpacked into; empty: the installed one is meant.
+
+    Raises:
+        RefusedError: There is none in this folder (``unsupported``).
+    """
+    if not package:
+        from harness.adapters.llama_engine import installed_version
+
+        return installed_version()
+    found = next(iter(metadata.distributions(name=PACKAGE, path=[package])), None)
+    if found is None:
+        raise RefusedError(RefusalCode.UNSUPPORTED, f"there is no {PACKAGE} in the folder of the option package")
+    return found.version
 
 
 def slug_of(name: str) -> str:
@@ -165,12 +180,12 @@ def slug_of(name: str) -> str:
     return "".join(plain) or "unknown"
 
 
-def library_digest() -> str:
-    """Return the SHA-256 of the library of the installed package; empty: there is none."""
+def library_digest(package: str = "") -> str:
+    """Return the SHA-256 of the library of the installed package, or of the one in a folder; empty: there is none."""
     from harness.adapters.llama_library import packaged
 
     try:
-        return _digest(packaged())
+        return _digest(packaged(package))
     except (ModuleNotFoundError, OSError):
         return ""
 

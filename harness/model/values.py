@@ -165,6 +165,8 @@ class Capability(StrEnum):
     """Ask a session for something while a call of it is in progress."""
     BUILDS = "builds"
     """Be opened as another build of itself (option ``build``: ``other``), told apart by what was really loaded."""
+    RESTORED_CACHE = "restored_cache"
+    """A session that was restored or imported is a cache itself: a later prompt that begins like it reuses it."""
     ARCHIVE = "archive"
     """Decode an archive of coded K/V rows straight into a session's rows."""
 

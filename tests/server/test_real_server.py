@@ -56,6 +56,41 @@ def test_the_smallest_scenario_passes(tmp_path: Path, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out)["rows"][0]["outcome"] == "pass"
 
 
+def test_a_package_beside_is_named_by_its_version_and_its_own_library() -> None:
+    import xllamacpp
+
+    folder = Path(str(xllamacpp.__file__)).parents[1]
+    engine = ServerAdapter().open({"package": str(folder)})
+    told = engine.identity()
+    engine.close()
+    plain = ServerAdapter().open({})
+    installed = plain.identity()
+    plain.close()
+
+    assert told.model == f"tiny.package_{installed.version}"
+    assert told.facts["build_sha256"] == installed.facts["build_sha256"] != ""
+
+
+def run_r13(mutant: str, folder: Path) -> dict[str, str]:
+    plan = expand(available_scenarios()["R13"], [16], suite="engines", where="R13")
+    group = {"group": "harness.mutants"} if mutant else {}
+    target = Target(name="s", adapter=mutant or "server", options={"preset": "tiny"}, **group)
+    with bench(target, folder) as up:
+        path, _ = run_one(up, plan)
+    found = judge(read_evidence(read_bytes(path), path.name)).decision.cells
+    return {check.id: check.reason for cell in found for check in cell.checks if check.outcome is not Outcome.PASS}
+
+
+def test_a_restored_slot_is_reused_by_whoever_asks_again(tmp_path: Path) -> None:
+    assert run_r13("", tmp_path) == {}
+
+
+def test_a_restored_slot_that_is_computed_again_fails_by_its_counts(tmp_path: Path) -> None:
+    found = run_r13("K04.server-restore-unused", tmp_path)
+
+    assert found == {"restored-reused": "nothing_spared", "restored-answers": "restore_not_witnessed"}
+
+
 def test_the_server_is_bound_to_its_nonce_and_ends_with_its_engine() -> None:
     engine = ServerAdapter().open({})
     assert engine.own is not None

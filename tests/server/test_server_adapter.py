@@ -9,6 +9,7 @@ import pytest
 
 from harness.adapters.server_adapter import ServerAdapter, ServerEngine
 from harness.adapters.server_dialects import DIALECTS
+from harness.adapters.server_origin import installed
 from harness.adapters.server_session import ServerSession, tokens_of
 from harness.deriving.judge import judge
 from harness.engines.host import EngineHost, HostOptions
@@ -177,6 +178,9 @@ def test_a_wrong_state_after_a_restore_fails(tmp_path: Path) -> None:
         {"patience_s": True},
         {"k_type": "q1"},
         {"url": "ftp://x"},
+        {"package": "older"},
+        {"url": "", "package": "older"},
+        {"url": "", "package": "older", "command": "serve {port} {alias}"},
     ],
 )
 def test_an_option_that_cannot_be_is_refused(bad: dict[str, str | int | bool]) -> None:
@@ -184,6 +188,37 @@ def test_an_option_that_cannot_be_is_refused(bad: dict[str, str | int | bool]) -
         ServerAdapter().open({**options("http://127.0.0.1:9"), **bad})
 
     assert caught.value.code == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "restored_cache"),
+    [
+        ({}, True),
+        ({"pin": True}, False),
+        ({"dialect": "llama_openai"}, False),
+        ({"dialect": "llama_openai", "endpoint": "chat", "slots": 1}, False),
+        ({"command": "serve {port} {alias}"}, False),
+        ({"command": "serve {port} {alias} {slots}"}, True),
+        ({"url": "http://127.0.0.1:9", "model": "m"}, False),
+    ],
+)
+def test_a_restored_slot_is_a_cache_where_slot_files_and_token_ids_are_at_hand(
+    chosen: dict[str, str | int | bool], restored_cache: bool
+) -> None:
+    adapter = ServerAdapter()
+    adapter.aim(chosen)
+
+    assert (Capability.RESTORED_CACHE in adapter.capabilities()) is restored_cache
+
+
+def test_the_version_of_an_unpacked_package_is_its_own(tmp_path: Path) -> None:
+    about = tmp_path / "xllamacpp-2026.9.1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: xllamacpp\nVersion: 2026.9.1\n")
+
+    assert installed(str(tmp_path)) == "2026.9.1"
+    with pytest.raises(RefusedError, match="no xllamacpp"):
+        installed(str(tmp_path / "nothing"))
 
 
 def words(*numbers: int) -> bytes:

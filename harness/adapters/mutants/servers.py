@@ -122,6 +122,24 @@ class LostInRestart(ServerMutant):
     client = _LosesFiles
 
 
+class _Unused(Client):
+    """Lets a slot file be read, and computes whole every prompt that comes after it."""
+
+    restored = False
+
+    def post(self, path: str, body: Json) -> Json:
+        self.restored = self.restored or path.endswith("action=restore")
+        return super().post(path, {**body, "cache_prompt": False} if self.restored and path == _COMPLETES else body)
+
+
+class RestoreUnused(ServerMutant):
+    """A slot is restored, with 200 and its tokens told, and what comes next is computed from its beginning."""
+
+    mutant_id = "K04.server-restore-unused"
+    stopped_by = Stop(scenario="R13", cell={"again": "same"}, check="restored-reused", reason="nothing_spared")
+    client = _Unused
+
+
 class _Mixed(Client):
     heard: object = None
     """Prompt of the request that began to be streamed last."""
