@@ -32,7 +32,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from benchmarks.runner import LEAST_PROCESSOR_SHARE, load, machine_facts
 from harness.engines import registry
@@ -162,8 +162,9 @@ def judged(what: str, blocks: Sequence[Sequence[Pair]], at_most: float) -> Overh
     )
 
 
-def _median_added(block: Sequence[Pair], clock: str) -> float:
-    return statistics.median(100 * (getattr(looked, clock) / getattr(plain, clock) - 1) for plain, looked in block)
+def _median_added(block: Sequence[Pair], clock: Literal["wall", "processor"]) -> float:
+    ratios = [float(getattr(looked, clock)) / float(getattr(plain, clock)) for plain, looked in block]
+    return 100 * (statistics.median(ratios) - 1)
 
 
 def _verdict(medians: Sequence[float], at_most: float, share: float) -> str:
@@ -217,8 +218,9 @@ def serve_plain(subject: Subject) -> None:
 def without(subject: Subject) -> Iterator[Side]:
     """The calls by the adapter alone, in a process of their own."""
     command = [sys.executable, "-m", "benchmarks.bench_overhead", "--plain", subject.name]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, env=process_environment(), text=True, **pipes) as process:
+    with subprocess.Popen(
+        command, env=process_environment(), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         if process.stdin is None or process.stdout is None:
             raise AssertionError("the pipes are missing")
         asked, told = process.stdin, process.stdout
