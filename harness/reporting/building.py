@@ -11,7 +11,7 @@ from harness.model.values import CertificateState, DecisionAxis
 from harness.reporting import campaigns, claimable, exactness
 from harness.reporting.counts import count_sections
 from harness.reporting.foreign import FOREIGN
-from harness.reporting.history import history, state_note
+from harness.reporting.history import history, notes, state_note
 from harness.reporting.matrix import CellState, matrix, tallies
 from harness.reporting.problems import headline, problems
 from harness.reporting.reading import UNKNOWN, flat, integer, items, mapping, text, texts
@@ -76,6 +76,10 @@ class Archive:
         """Return the certificates of a claim key, oldest first."""
         return self._by_key.get(claim_key, [])
 
+    def events_of(self, certificate: Certificate) -> Sequence[Event]:
+        """Return the ledger events of one certificate."""
+        return self._events_of.get(certificate.id, [])
+
     def history_of(self, claim_key: str, *, here: str = "") -> list[Link]:
         """Return the chain of a claim key, newest first."""
         chain = self.of_key(claim_key)
@@ -100,7 +104,7 @@ def certificate_view(certificate: Certificate, archive: Archive) -> CertificateV
         title=_title(body, archive),
         created=text(body, "run", "created"),
         state=certificate.status.state.value,
-        state_note=state_note(certificate),
+        state_note=state_note(certificate, archive.events_of(certificate)),
         successor=certificate.status.superseded_by,
         badges=_badges(body),
         sentence=claimable.sentence(body),
@@ -131,7 +135,7 @@ def _campaign_view(certificate: Certificate, archive: Archive) -> CertificateVie
         title=said.title,
         created=text(body, "run", "created"),
         state=certificate.status.state.value,
-        state_note=state_note(certificate),
+        state_note=state_note(certificate, archive.events_of(certificate)),
         successor=certificate.status.superseded_by,
         badges=[Badge(name="overall", state=_overall(body))],
         sentence=said.sentence,
@@ -203,7 +207,7 @@ def _row(claim_key: str, archive: Archive) -> OverviewRow:
         created=text(body, "run", "created"),
         id=shown.id,
         others=", ".join(f"{tally.count} {mark(tally.state).word.lower()}" for tally in others),
-        headline=said.headline,
+        headline=" ".join([said.headline, *notes(shown, archive.events_of(shown))]).strip(),
         ran_passed=claimable.ran_passed(body),
     )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from harness.deriving.status import ANNOTATE, in_order
 from harness.model.certificate import Certificate, Event
 from harness.reporting.reading import text
 from harness.reporting.reasons import event_reason
@@ -24,15 +25,33 @@ def history(certificates: Sequence[Certificate], events: Sequence[Event], *, her
     return [_link(one, events, here=here) for one in newest_first]
 
 
-def state_note(certificate: Certificate) -> str:
-    """Return what a reader of a certificate that is not current must know first; empty for a current one."""
+def state_note(certificate: Certificate, events: Sequence[Event]) -> str:
+    """Return what a reader must know first: that a certificate is not current, and what was noted beside it.
+
+    Args:
+        certificate: Which one.
+        events: Its ledger events; those of other certificates are passed over.
+    """
+    return " ".join([*_out_of_force(certificate), *notes(certificate, events)])
+
+
+def notes(certificate: Certificate, events: Sequence[Event]) -> list[str]:
+    """Return what the ledger notes beside a certificate, each as a sentence; a note changes nothing of its decision."""
+    mine = [event for event in in_order(events) if event.target == certificate.id and event.kind == ANNOTATE]
+    return [
+        f"Noted on {event.created[:10]}: {event_reason(event.reason_code)}{f' ({event.note})' if event.note else ''}."
+        for event in mine
+    ]
+
+
+def _out_of_force(certificate: Certificate) -> Iterator[str]:
     status = certificate.status
     if status.state == "current":
-        return ""
+        return
     by = f" by {status.superseded_by[:12]}" if status.superseded_by else ""
     since = f" on {status.since[:10]}" if status.since else ""
     why = f" because {event_reason(status.reason_code)}" if status.reason_code else ""
-    return f"{status.state.value.capitalize()}{since}{by}{why}. Do not cite it as present evidence."
+    yield f"{status.state.value.capitalize()}{since}{by}{why}. Do not cite it as present evidence."
 
 
 def _link(certificate: Certificate, events: Sequence[Event], *, here: str) -> Link:

@@ -175,7 +175,7 @@ class CertificateView:
     created: str
     state: State
     state_note: str
-    """Since when, why, and by what it was replaced; empty for a current one."""
+    """Since when, why, and by what it was replaced, and what the ledger notes beside it; empty: nothing of these."""
     successor: str
     """64 hex of the direct successor; empty: none."""
     badges: Sequence[Badge]

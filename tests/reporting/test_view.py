@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from hypothesis import example, given, settings
 
 from harness.model.certificate import Certificate, Event
-from harness.model.values import ReasonCode, Sha256
+from harness.model.values import ReasonCode, RefusalCode, Sha256
 from harness.reporting import html, markdown, terminal
 from harness.reporting.building import Archive, certificate_view, claim_page, overview
 from harness.reporting.reading import mapping
+from harness.reporting.reasons import reason_sentence
 from harness.reporting.view import CertificateView
 from harness.wire.certificate_doc import require_body
 from tests.reporting.bodies import KEY, PASSED, STOPPED, body, cell, certificate, exact, seen
@@ -116,6 +118,38 @@ def test_nothing_may_be_claimed_from_what_is_not_current() -> None:
     assert made.state_note == (
         "Superseded on 2026-02-03 by 111111111111 because the source changed. Do not cite it as present evidence."
     )
+
+
+def test_a_note_of_the_ledger_stands_beside_a_stop_and_changes_nothing_of_it() -> None:
+    stop = certificate(STOPPED)
+    note = Event(
+        id=Sha256("4" * 64),
+        kind="annotate",
+        target=stop.id,
+        reason_code=ReasonCode.HARNESS_BUG,
+        note="the option was | not known",
+        created="2026-02-03T00:00:00Z",
+    )
+    told = "Noted on 2026-02-03: the harness had a fault (the option was | not known)."
+    plain, noted = Archive([stop]), Archive([stop], events=[note])
+
+    made = certificate_view(stop, noted)
+
+    assert certificate_view(stop, plain).state_note == ""
+    assert made.state_note == told
+    assert (made.state, made.badges, made.problems) == ("current", *_unnoted(stop))
+    assert overview(noted).rows[0].headline == f"{overview(plain).rows[0].headline} {told}"
+    assert b"not known" in markdown.render_page(claim_page(KEY, noted))
+
+
+def _unnoted(stop: Certificate) -> tuple[object, object]:
+    made = certificate_view(stop, Archive([stop]))
+    return made.badges, made.problems
+
+
+@pytest.mark.parametrize("code", sorted(RefusalCode))
+def test_every_refusal_is_a_sentence(code: RefusalCode) -> None:
+    assert reason_sentence(code).startswith("The engine refused a step")
 
 
 def test_nothing_may_be_claimed_from_a_mutant_or_an_unbelievable_run() -> None:
