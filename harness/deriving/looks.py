@@ -45,8 +45,10 @@ def expected_phases(step: Step) -> tuple[Phase, ...]:
             return (Phase.PREFILLED, *ended)
         case StepKind.DECODE:
             return (Phase.END,)
-        case StepKind.OBSERVE | StepKind.ENCODE | StepKind.BRING:
+        case StepKind.OBSERVE | StepKind.ENCODE:
             return (Phase.SEEN,)
+        case StepKind.BRING:
+            return () if step.unseen else (Phase.SEEN,)
         case StepKind.RESTORE | StepKind.IMPORT | StepKind.ROLLBACK:
             return () if step.unseen else (Phase.RESTORED,)
         case _:

@@ -97,9 +97,9 @@ class RemoteSession:
         answer = self._call("begin", {"cache": cache, "unseen": unseen}, [token_bytes(tokens)])
         return Timed(value=_begun(answer), ns=number(answer, "ns"))
 
-    def extend(self, tokens: Sequence[int]) -> Timed[Begun]:
-        """Begin another turn on top of the present state."""
-        answer = self._call("extend", {}, [token_bytes(tokens)])
+    def extend(self, tokens: Sequence[int], *, unseen: bool = False) -> Timed[Begun]:
+        """Begin another turn on top of the present state; ``unseen``: do not wait for the device."""
+        answer = self._call("extend", {"unseen": unseen}, [token_bytes(tokens)])
         return Timed(value=_begun(answer), ns=number(answer, "ns"))
 
     def prefill(self, upto: int) -> Timed[int]:
@@ -153,9 +153,9 @@ class RemoteSession:
         """Keep, from here on, what a rollback needs."""
         return Timed(value=None, ns=number(self._call("record", {}), "ns"))
 
-    def rollback(self, count: int) -> Timed[int]:
-        """Take the last tokens back; the value is the position afterwards."""
-        answer = self._call("rollback", {"count": count})
+    def rollback(self, count: int, *, unseen: bool = False) -> Timed[int]:
+        """Take the last tokens back; the value is the position afterwards. ``unseen``: do not wait for the device."""
+        answer = self._call("rollback", {"count": count, "unseen": unseen})
         return Timed(value=number(answer, "position"), ns=number(answer, "ns"))
 
     def export_image(self, *, capacity: int = -1, short_by: int = 0) -> Timed[bytes]:
@@ -189,9 +189,9 @@ class RemoteSession:
             path=_text(answer, "path"),
         )
 
-    def import_archive(self, archive: Buffer, *, codec: str, version: int) -> Timed[Begun]:
-        """Let the engine decode an archive into the session's K/V rows."""
-        answer = self._call("import_archive", {"codec": codec, "version": version}, [archive])
+    def import_archive(self, archive: Buffer, *, codec: str, version: int, unseen: bool = False) -> Timed[Begun]:
+        """Let the engine decode an archive into the session's rows; ``unseen``: do not wait for the device."""
+        answer = self._call("import_archive", {"codec": codec, "version": version, "unseen": unseen}, [archive])
         return Timed(value=_begun(answer), ns=number(answer, "ns"))
 
     def snapshot(self) -> Timed[str]:

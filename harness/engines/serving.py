@@ -160,7 +160,7 @@ class Server(Desk):
     def extend(self, message: Message) -> dict[str, object]:
         """Begin another turn on top of the present state."""
         session, more = self.session(message), tokens(message)
-        found, ns = self.timed("extend", session, lambda: session.extend(more))
+        found, ns = self.timed("extend", session, lambda: session.extend(more), wait=not unseen(message.body))
         return {**begun(found), "ns": ns}
 
     def prefill(self, message: Message) -> dict[str, object]:
@@ -223,7 +223,7 @@ class Server(Desk):
     def rollback(self, message: Message) -> dict[str, object]:
         """Take the last tokens back."""
         session, count = self.session(message), number(message.body, "count")
-        _, ns = self.timed("rollback", session, lambda: session.rollback(count))
+        _, ns = self.timed("rollback", session, lambda: session.rollback(count), wait=not unseen(message.body))
         return {"position": int(session.position()), "ns": ns}
 
     def meanwhile(self, message: Message) -> dict[str, object]:

@@ -39,7 +39,10 @@ def import_archive(desk: Desk, message: Message) -> dict[str, object]:
     session, archive = desk.session(message), frame(message)
     codec, version = text(message.body, "codec"), number(message.body, "version")
     found, ns = desk.timed(
-        "import_archive", session, lambda: session.import_archive(archive, codec=codec, version=version)
+        "import_archive",
+        session,
+        lambda: session.import_archive(archive, codec=codec, version=version),
+        wait=not unseen(message.body),
     )
     return {**begun(found), "ns": ns}
 

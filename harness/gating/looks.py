@@ -33,7 +33,7 @@ def due(step: Step) -> Iterator[Phase]:
         yield Phase.PREFILLED
     if step.decode and step.until is None:
         yield Phase.END
-    if step.kind in (StepKind.OBSERVE, StepKind.ENCODE, StepKind.BRING):
+    if step.kind in (StepKind.OBSERVE, StepKind.ENCODE) or (step.kind is StepKind.BRING and not step.unseen):
         yield Phase.SEEN
     if step.kind in (StepKind.RESTORE, StepKind.IMPORT, StepKind.ROLLBACK) and not step.unseen:
         yield Phase.RESTORED

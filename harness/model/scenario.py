@@ -177,8 +177,8 @@ class Step:
     cancel_after: int = 0
     """Tokens after which a decode is cancelled; 0: it is not."""
     unseen: bool = False
-    """``run``, ``restore``, ``import``: after the restore nobody looks at the session, nor waits for the device, before
-    its next call."""
+    """``run``, ``extend``, ``restore``, ``import``, ``rollback``, ``bring``: nobody looks at the session, nor waits for
+    the device, before its next call; of a ``run`` and an ``extend`` that is their prefill."""
     may_refuse: bool = False
     """A named refusal of this step is an observation, not the end of the arm."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.engines.client import RemoteSession
-from harness.engines.conformance import DECODE, LONG, Kit, Life, first_difference
+from harness.engines.client import Look, RemoteSession
+from harness.engines.conformance import DECODE, LONG, MORE, Kit, Life, first_difference
 from harness.engines.obligations.common import require
-from harness.model.values import Capability
+from harness.errors import RefusedError
+from harness.model.values import Capability, RefusalCode
 
 _HINT = "a call must finish, or wait for, what the one before it began"
 
@@ -27,6 +28,8 @@ def unwatched(kit: Kit) -> None:
         _goes_on_alike(kit, _by_handle, "a session after restore()")
     if kit.can(Capability.IMAGE):
         _goes_on_alike(kit, _by_image, "a session after import_image()")
+    if kit.can(Capability.ROLLBACK, Capability.EXTEND):
+        _rolls_back_alike(kit)
 
 
 def _blindly(session: RemoteSession, *, cache: bool) -> list[int]:
@@ -65,3 +68,37 @@ def _goes_on_alike(kit: Kit, saved: Callable[[RemoteSession], Callable[[], objec
         again = list(session.decode(4, {}).value.tokens)
         found = first_difference(there, session.look(spool=False)) or ("tokens" if tokens != again else "")
         require(not found, f"{what} that nobody looks at gives another {found}; {_HINT}")
+
+
+def _rolls_back_alike(kit: Kit) -> None:
+    """Another turn goes on alike after a rollback that was looked at and after one that was not.
+
+    A model whose state cannot be taken back at all refuses with ``unsupported``, which is another obligation's to judge.
+    """
+    with kit.session() as session:
+        seen = _another_turn(session, unseen=False)
+    with kit.session() as session:
+        blind = _another_turn(session, unseen=True)
+    if seen is None or blind is None:
+        return
+    found = first_difference(seen, blind)
+    require(not found, f"a turn after rollback() that nobody looks at gives another {found}; {_HINT}")
+
+
+def _another_turn(session: RemoteSession, *, unseen: bool) -> Look | None:
+    """Take three tokens back and prefill another turn; None: they cannot be taken back."""
+    for end in session.begin(LONG, cache=False).value.schedule:
+        session.prefill(end)
+    try:
+        session.record()
+        session.decode(3, {})
+        session.rollback(3, unseen=unseen)
+    except RefusedError as error:
+        if error.code != RefusalCode.UNSUPPORTED:
+            raise
+        return None
+    if not unseen:
+        session.look(spool=False)
+    for end in session.extend(MORE, unseen=unseen).value.schedule:
+        session.prefill(end)
+    return session.look(spool=False)

@@ -28,7 +28,7 @@ def encode(arm: ArmRun, step: Step) -> None:
 
 
 def bring(arm: ArmRun, step: Step) -> None:
-    """Let the engine decode an archive into a session's K/V rows, and look before anything else runs.
+    """Let the engine decode an archive into a session's K/V rows; look before anything else runs, unless unseen.
 
     Raises:
         EngineError: The engine refused or failed, or there is no such archive.
@@ -36,10 +36,10 @@ def bring(arm: ArmRun, step: Step) -> None:
     arm.require(Capability.ARCHIVE)
     name, session = step.image or "", arm.session(step)
     image = image_of(arm, name)
-    found = session.remote.import_archive(
-        image.data, codec=str(step.target["codec"]), version=int(step.target["version"])
-    )
-    arm.look(step.session, step.label, Phase.SEEN)
+    codec, version = str(step.target["codec"]), int(step.target["version"])
+    found = session.remote.import_archive(image.data, codec=codec, version=version, unseen=step.unseen)
+    if not step.unseen:
+        arm.look(step.session, step.label, Phase.SEEN)
     arm.done(
         step,
         {

@@ -19,14 +19,15 @@ def record(arm: ArmRun, step: Step) -> None:
 
 
 def rollback(arm: ArmRun, step: Step) -> None:
-    """Take the last tokens of a session back, and look before anything else runs.
+    """Take the last tokens of a session back, and look before anything else runs, unless the step is to be unseen.
 
     Raises:
         EngineError: The engine refused or failed.
     """
     arm.require(Capability.ROLLBACK)
     session = arm.session(step)
-    taken = session.remote.rollback(step.count)
+    taken = session.remote.rollback(step.count, unseen=step.unseen)
     session.prompt, session.schedule, session.position = (), (), taken.value
-    arm.look(step.session, step.label, Phase.RESTORED)
+    if not step.unseen:
+        arm.look(step.session, step.label, Phase.RESTORED)
     arm.done(step, {"count": step.count, "position": taken.value, "rollback_ns": taken.ns})

@@ -87,7 +87,7 @@ def extend(arm: ArmRun, step: Step) -> None:
     """
     arm.require(Capability.EXTEND)
     session, tokens = arm.session(step), arm.prompt(step)
-    begun = session.remote.extend(tokens)
+    begun = session.remote.extend(tokens, unseen=step.unseen)
     session.caching = step.cache
     session.prompt, session.schedule, session.position = tokens, begun.value.schedule, begun.value.cached
     taken = _Taken(begin_ns=begun.ns)
