@@ -40,6 +40,7 @@ BAD = [
     ("hidden_state", "complete", "neither in parts() nor in the snapshot"),
     ("late_unless_looked_at", "unwatched", "a prompt on a restored prefix that nobody looks at gives another part"),
     ("late_unless_awaited", "unwatched", "a prompt on a restored prefix that nobody looks at gives another part"),
+    ("late_taking_back", "unwatched", "a turn after rollback() that nobody looks at gives another part"),
     ("no_bytes_counted", "counters", "restored_bytes is 0"),
     ("forwards_more", "counters", "count where the work is done"),
     ("store_stands_still", "counters", "captures did not rise"),

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from harness.deriving.body import derive_body
+from harness.deriving.looks import expected_phases
 from harness.errors import InvalidScenarioError
+from harness.gating.looks import due
 from harness.model.evidence import Evidence, Point
 from harness.model.values import Phase
 from tests.fakes.toy_support import COLD, EXACT, FLIPPED, SEEN, WARM, run_toy, toy_host, toy_plan, toy_procedure
@@ -61,3 +63,25 @@ def test_an_unseen_run_has_no_look_that_a_check_could_name() -> None:
 
     with pytest.raises(InvalidScenarioError, match="phase restored"):
         toy_plan(toy_procedure([COLD, WARM, UNWATCHED, FLIPPED], [EXACT, check, SEEN]))
+
+
+@pytest.mark.parametrize("unseen", [False, True])
+def test_an_unseen_rollback_or_archive_owes_no_look_to_the_judge_nor_to_the_gate(*, unseen: bool) -> None:
+    more = {"unseen": True} if unseen else {}
+    steps = [
+        {"run": {"prompt": "A", "as": "a"}},
+        {"record": {"as": "from_here"}},
+        {"decode": {"count": 2, "as": "away"}},
+        {"rollback": {"count": 2, **more, "as": "back"}},
+        {"extend": {"prompt": "more", **more, "as": "on"}},
+        {"encode": {"image": "i", "codec": "lmcache-cachegen", "version": 2, "as": "coded"}},
+        {"bring": {"image": "i", "codec": "lmcache-cachegen", "version": 2, **more, "as": "brought"}},
+    ]
+    arm = {"id": "unwatched", "role": "candidate", "steps": steps}
+    plan = toy_plan(toy_procedure([COLD, WARM, arm, FLIPPED], [EXACT, SEEN]))
+    found = {step.label: step for one in plan.cells[0].arms if one.id == "unwatched" for step in one.steps}
+
+    looks = {label: expected_phases(found[label]) for label in ("back", "on", "brought")}
+    assert looks["on"] == (Phase.PREFILLED,)
+    assert (looks["back"], looks["brought"]) == (((), ()) if unseen else ((Phase.RESTORED,), (Phase.SEEN,)))
+    assert looks == {label: tuple(due(found[label])) for label in looks}

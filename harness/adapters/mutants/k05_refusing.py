@@ -45,6 +45,40 @@ class RefusalLeavesState(Mutant):
     session = _CopiesThenChecks
 
 
+class _KeepsAfterRefusal(TorchSession):
+    _refused = False
+
+    def restore(self, handle: SessionHandle) -> None:
+        before = [one.recurrent.clone() for one in recurrent_states(self)]
+        super().restore(handle)
+        for one, old in zip(recurrent_states(self), before if self._refused else (), strict=False):
+            one.recurrent.copy_(old)
+        self._refused = False
+
+    def refused(self) -> None:
+        """Remember that a restore was refused."""
+        self._refused = True
+
+
+class _TellsOfRefusals(TorchAdapterSession):
+    def restore(self, handle: str) -> Begun:
+        try:
+            return super().restore(handle)
+        except RefusedError:
+            if isinstance(self._session, _KeepsAfterRefusal):
+                self._session.refused()
+            raise
+
+
+class RefusalSpoilsNext(Mutant):
+    """A restore that is refused leaves the session as it was; the next one leaves the recurrent state so too."""
+
+    mutant_id = "K05.refusal-spoils-next"
+    stopped_by = Stop(scenario="F07", check="afterwards-goes-on", part="recurrent")
+    session = _KeepsAfterRefusal
+    adapter_session = _TellsOfRefusals
+
+
 class _CutsThenRefuses(TorchSession):
     def restore(self, handle: SessionHandle) -> None:
         saved = handle.open()

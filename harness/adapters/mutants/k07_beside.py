@@ -39,9 +39,7 @@ class SharedDraftPolicy(Mutant):
     """One policy says for all sessions how deep they draft and how many drafts were taken."""
 
     mutant_id = "K07.shared-draft-policy"
-    stopped_by = Stop(
-        scenario="A64", cell={"kind": "drafting"}, check="x-beside-a-prompt", part="draft.policy", phase="seen"
-    )
+    stopped_by = Stop(scenario="A64", cell={"kind": "drafting"}, check="x-beside-a-prompt", part="meta", phase="seen")
     engine = _Firsts
     session = _OnePolicy
 

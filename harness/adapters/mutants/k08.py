@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +16,20 @@ from harness.adapters.mutants.k06 import OwnRowBytes
 from harness.torch_engine.cache import SessionCache
 from harness.torch_engine.cache_types import Entry, Turn
 from harness.torch_engine.engine import TorchEngine
+from harness.torch_engine.handles import SessionHandle
 from harness.torch_engine.keys import Tokens, encode_domain, prefix_fingerprint
 from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.sampling import Sampler, SamplerState
 from harness.torch_engine.session import TorchSession
+from harness.torch_engine.session_image import Imager
 from harness.torch_engine.snapshot import Snapshot, Snapshotter
 from harness.torch_engine.state import StateLayout
 
 _GRID = 8
 """Tokens between the grid points of the mutant that rounds down."""
 _FIRST_TOKENS = 64
+_END = 512
+"""Tokens at either end that the mutant reads which leaves out the middle."""
 _MOST_CHILDREN = 2
 
 
@@ -52,6 +57,59 @@ class FingerprintOneShort(Mutant):
     mutant_id = "K08.fingerprint-one-short"
     stopped_by = Stop(scenario="B05", cell={"differ_at": "last"}, check="y-not-x", reason="other_count")
     store = _FingerprintOneShort
+
+
+class _EndsOnly(SessionCache):
+    def fingerprints(self, prompt: Tokens, boundaries: Sequence[int]) -> list[int]:
+        ends = [(prompt[: min(_END, end)], prompt[max(_END, end - _END) : end]) for end in boundaries]
+        return [prefix_fingerprint(np.concatenate([np.asarray(one) for one in pair])) for pair in ends]
+
+
+class FingerprintEndsOnly(Mutant):
+    """The fingerprint of a long prefix reads its first 512 tokens and its last 512, and nothing between them."""
+
+    mutant_id = "K08.fingerprint-ends-only"
+    stopped_by = Stop(scenario="B05", cell={"differ_at": "between"}, check="y-not-x", reason="other_count")
+    store = _EndsOnly
+
+
+class _NamesByLength(TorchEngine):
+    def __init__(self, *args: Any, **named: Any) -> None:
+        self.named: dict[tuple[int, int], SessionHandle] = {}
+        super().__init__(*args, **named)
+
+
+class _SavesByLength(TorchSession):
+    def snapshot(self) -> SessionHandle:
+        handle = super().snapshot()
+        assert isinstance(self.engine, _NamesByLength)  # noqa: S101 - planted together
+        return self.engine.named.setdefault((self.position, self.decoded), handle)
+
+
+class HandleByLength(Mutant):
+    """A session is saved once for each length; another text of that length gets the handle that is there."""
+
+    mutant_id = "K08.handle-by-length"
+    stopped_by = Stop(scenario="A05", check="alike-2", part="recurrent")
+    engine = _NamesByLength
+    session = _SavesByLength
+
+
+class _ImageByLength(Imager):
+    def __init__(self) -> None:
+        self._made: dict[int, bytearray] = {}
+
+    def export(self, session: TorchSession, capacity: int) -> bytearray:
+        made = super().export(session, capacity)
+        return self._made.setdefault(len(made), made)
+
+
+class ImageByLength(Mutant):
+    """An export of as many bytes as one before it is that one: the length was taken for the conversation."""
+
+    mutant_id = "K08.image-by-length"
+    stopped_by = Stop(scenario="R04", cell={"arch": "hybrid"}, check="as-exported-too", part="recurrent")
+    imager = _ImageByLength
 
 
 class _LowBytes(SessionCache):

@@ -73,7 +73,7 @@ def _goes_on_alike(kit: Kit, saved: Callable[[RemoteSession], Callable[[], objec
 def _rolls_back_alike(kit: Kit) -> None:
     """Another turn goes on alike after a rollback that was looked at and after one that was not.
 
-    A model whose state cannot be taken back at all refuses with ``unsupported``, which is another obligation's to judge.
+    A model whose state cannot be taken back refuses with ``unsupported``, which is another obligation's to judge.
     """
     with kit.session() as session:
         seen = _another_turn(session, unseen=False)

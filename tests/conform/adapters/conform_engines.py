@@ -560,6 +560,25 @@ class TakesTooFewBack(Busy):
             self.state.recurrent[:] = before
 
 
+class LateTakingBack(Busy):
+    class Session(Busy.Session):
+        early: list[int] | None = None
+
+        def rollback(self, count: int) -> None:
+            before = self.state.recurrent[:]
+            super().rollback(count)
+            self.early, self.state.recurrent = self.state.recurrent, before
+
+        def synchronize(self) -> None:
+            if self.early is not None:
+                self.state.recurrent, self.early = self.early, None
+            super().synchronize()
+
+        def prefill(self, upto: int) -> int:
+            self.early = None
+            return super().prefill(upto)
+
+
 class TakesBackTooMany(Busy):
     class Session(Busy.Session):
         def rollback(self, count: int) -> None:
