@@ -174,10 +174,14 @@ class _OneRow(TorchSession):
 
     def forward(self, tokens: npt.NDArray[np.int32], *, last: bool) -> None:
         super().forward(tokens, last=last)
-        if self._hit and len(tokens) == 1 and last:
+        if self._hit and len(tokens) == self.tail() and last:
             with torch.inference_mode():
                 self.buffers.logits.mul_(1 + 2.0**-12)
         self._hit = False
+
+    def tail(self) -> int:
+        """Tokens that must be left behind a hit for the other kernel to run."""
+        return 1
 
 
 class OneRowKernel(Mutant):
@@ -186,6 +190,21 @@ class OneRowKernel(Mutant):
     mutant_id = "K12.one-row-kernel"
     stopped_by = Stop(scenario="A27", cell={"left": "1"}, check="again", part="logits", phase="prefilled")
     session = _OneRow
+
+
+class _FullTail(_OneRow):
+    def tail(self) -> int:
+        return self.options.chunk - 1
+
+
+class FullTailKernel(Mutant):
+    """Where one token less than a chunk is left after a hit, the mask of the kernel is one column short."""
+
+    mutant_id = "K12.full-tail-kernel"
+    stopped_by = Stop(
+        scenario="A15", cell={"suffix": "chunk-less-one"}, check="exact", part="logits", phase="prefilled"
+    )
+    session = _FullTail
 
 
 _STEPS = 64
