@@ -562,7 +562,7 @@ class TakesTooFewBack(Busy):
 
 class LateTakingBack(Busy):
     class Session(Busy.Session):
-        early: list[int] | None = None
+        early: bytearray | None = None
 
         def rollback(self, count: int) -> None:
             before = self.state.recurrent[:]
