@@ -4,6 +4,7 @@ Fences of a page::
 
     ```bash                                        runs; the page goes on only if it ends in 0
     ```bash exit=1                                 must end in 1
+    ```bash held                                   is not run, but held to its words (tests/howto/holding.py)
     ```python file=path/to/it.py                   is written to that file (any language)
     ```python file=path/to/it.py after="a line"    is put below the first line that holds these words
 
@@ -42,10 +43,12 @@ class Block:
     file: str = ""
     after: str = ""
     code: int = 0
+    held: bool = False
+    """Not run: it needs a library, the network or minutes."""
 
     @property
     def acts(self) -> bool:
-        return self.language == "bash" or bool(self.file)
+        return (self.language == "bash" and not self.held) or bool(self.file)
 
 
 def blocks(page: Path) -> Iterator[Block]:
@@ -57,6 +60,7 @@ def blocks(page: Path) -> Iterator[Block]:
             file=words.get("file", ""),
             after=words.get("after", ""),
             code=int(words.get("exit", "0")),
+            held="held" in words,
         )
 
 
@@ -66,7 +70,7 @@ def follow(page: Path, folder: Path, environment: Mapping[str, str]) -> list[str
     for block in blocks(page):
         if block.file:
             write(block, folder)
-        elif block.language == "bash":
+        elif block.acts:
             printed.append(ran(block, here, environment))
             first = block.text.splitlines()[0]
             here = here / first.removeprefix("cd ") if first.startswith("cd ") else here
