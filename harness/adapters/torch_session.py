@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from harness.adapters.torch_words import META, host_bytes, refusals, sampling, state_part
+from harness.adapters.torch_views import LiveViews
+from harness.adapters.torch_words import META, host_bytes, refusals, sampling
 from harness.engines.interface import Begun, StatePart
 from harness.errors import RefusedError
 from harness.model.values import NO_LAYER, Family, RefusalCode
@@ -26,6 +27,7 @@ class TorchAdapterSession:
         self._session = session
         self._extension: Sequence[int] = ()
         self._extended_from = -1
+        self._views = LiveViews()
 
     def begin(self, prompt: Sequence[int], *, cache: bool) -> Begun:
         """Reset, or restore the deepest cached prefix."""
@@ -104,7 +106,7 @@ class TorchAdapterSession:
             stream="fixed",
             data=meta,
         )
-        return [first, *(state_part(part) for part in parts)]
+        return [first, *map(self._views.part, parts)]
 
     def snapshot(self) -> str:
         """Save the whole session."""
@@ -219,6 +221,7 @@ class TorchAdapterSession:
 
     def close(self) -> None:
         """Free the buffers."""
+        self._views.forget()
         self._session.close()
 
 

@@ -39,8 +39,13 @@ _SPINS: Final = "1000"
 _SPINS_ALONE: Final = "5000"
 """The same where one child works: enough for the gaps within a forward, and over before a look has begun in earnest."""
 
-_FREED: Final = {"MALLOC_TRIM_THRESHOLD_": str(256 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
-"""What glibc's allocator keeps of freed memory, and from which size on it maps memory anew, in bytes."""
+_FREED: Final = {
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_ARENA_MAX": "1",
+}
+"""What glibc's allocator keeps of freed memory, from which size on it maps memory anew, in bytes, and how many places
+it keeps it in."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -288,7 +293,8 @@ def process_environment(beside: int = 1) -> dict[str, str]:
     another one spins. Where nothing does, a look shares its work with a second thread, which needs that core too.
 
     Every forward frees its temporaries. Unless the caller has said otherwise, glibc keeps them for the next one:
-    handing them back means that each page is made, zeroed and taken away again at every step.
+    handing them back means that each page is made, zeroed and taken away again at every step. It keeps them in one
+    place for all threads: what the thread of a forward has freed serves the copies that another one makes for a look.
 
     Args:
         beside: How many children work at a time.

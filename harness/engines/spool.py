@@ -11,7 +11,7 @@ import mmap
 import shutil
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +20,6 @@ from typing import Final
 
 from harness.digest.blocks import address_of, copy_bytes
 from harness.digest.parts import part_digest
-from harness.engines.room import Room
 from harness.engines.rowmemory import Found, RowMemory, Stream
 from harness.errors import ProtocolError, StorageError
 
@@ -65,7 +64,6 @@ class Spool:
         self._files = 0
         self._places: dict[str, tuple[Stream, int]] = {}
         self._rows = RowMemory()
-        self._room = Room()
         self._pool: ThreadPoolExecutor | None = None
         self._counting = threading.Lock()
 
@@ -85,18 +83,23 @@ class Spool:
             StorageError: The disk refuses.
             ProtocolError: A part changed while it was looked at.
         """
-        large = [part for part in parts if part.rows and part.view.nbytes >= _SMALL]
-        looked = dict(zip((part.name for part in large), self._looked(large, threads, keep=keep), strict=True))
+        large = [part.rows and part.view.nbytes >= _SMALL for part in parts]
+        streams = [part for part, apart in zip(parts, large, strict=True) if apart]
+        with self._shared(streams, threads, keep=keep) as share:
+            whole = [None if apart else part_digest(part.view) for part, apart in zip(parts, large, strict=True)]
+            found = share()
         digests: list[str] = []
         kept = True
-        for part in parts:
-            found = looked.get(part.name)
-            digests.append(found.mark.digest if found is not None else part_digest(part.view))
-            if found is not None:
-                here = self._keep_rows(part, found)
+        looked = iter(found)
+        for part, digest in zip(parts, whole, strict=True):
+            if digest is None:
+                stream = next(looked)
+                digests.append(stream.mark.digest)
+                here = self._keep_rows(part, stream)
                 kept &= here or not keep
-            elif keep:
-                kept &= self.keep(digests[-1], part.view, name=part.name)
+            else:
+                digests.append(digest)
+                kept &= not keep or self.keep(digest, part.view, name=part.name)
         return digests, kept
 
     def keep(self, sha256: str, view: memoryview, *, name: str = "a part", beyond_budget: bool = False) -> bool:
@@ -140,11 +143,13 @@ class Spool:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def _looked(self, parts: Sequence[Part], threads: int, *, keep: bool) -> Sequence[Found]:
-        """Compare and hash all parts, the largest first, each by whichever thread is free.
+    @contextmanager
+    def _shared(self, parts: Sequence[Part], threads: int, *, keep: bool) -> Iterator[Callable[[], Sequence[Found]]]:
+        """Let others begin to compare and hash row streams, the largest first, each by whichever thread is free.
 
-        This thread takes its turns too. A helper that gets no core, while an engine's own threads still spin on it,
-        takes nothing over and is not waited for.
+        What is given is a function by which this thread takes its turns too, and which returns what all have found. A
+        helper that gets no core, while an engine's own threads still spin on it, takes nothing over and is not waited
+        for.
         """
         copied = self._copied if keep else self._copied_if_plenty
         found: dict[int, Found] = {}
@@ -158,17 +163,20 @@ class Spool:
                     return
                 found[at] = self._rows.finish(self._rows.seek(parts[at].name, parts[at].view), copied)
 
+        def share() -> Sequence[Found]:
+            work()
+            begun = [other for other in others if not other.cancel()]
+            for other in begun:
+                other.result()
+            return [found[at] for at in range(len(parts))]
+
         helpers = self._helpers(parts, threads)
         others = [self._pool.submit(work) for _ in range(helpers)] if self._pool is not None else []
         try:
-            work()
+            yield share
         finally:
             left.clear()  # after an error here no part is begun any more
-            begun = [other for other in others if not other.cancel()]
-            wait(begun)  # no thread reads a part any more when this look ends, badly too
-        for other in begun:
-            other.result()
-        return [found[at] for at in range(len(parts))]
+            wait([other for other in others if not other.cancel()])  # nor read when this look ends, badly too
 
     def _helpers(self, parts: Sequence[Part], threads: int) -> int:
         """Return how many threads help with a look; none where there is too little work for two."""
@@ -204,17 +212,9 @@ class Spool:
             else:
                 return None
         if in_memory:
-            return self._copy(view)
+            return _copy(view)
         with _storage("keeping a part"):
             return self._in_file(view, number)
-
-    def _copy(self, view: memoryview) -> memoryview:
-        """Return a copy; of a large view one that is made without the interpreter's lock."""
-        if view.nbytes < _SMALL:
-            return memoryview(bytes(view))
-        copy = self._room.take(view.nbytes)
-        copy_bytes(address_of(copy), address_of(view), view.nbytes)
-        return copy.toreadonly()
 
     def _in_file(self, view: memoryview, number: int) -> memoryview:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -222,6 +222,22 @@ class Spool:
         path.write_bytes(view)
         with path.open("rb") as file:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _copy(view: memoryview) -> memoryview:
+    """Return a copy; of a large view one that is made without the interpreter's lock.
+
+    Its memory is the allocator's, which hands out again what forwards and earlier copies have freed, to every thread
+    alike (:func:`harness.engines.process.process_environment`): memory that is mapped anew for each copy is zeroed page
+    by page while it is first written, and that takes longer than copying.
+    """
+    import numpy as np
+
+    if view.nbytes < _SMALL:
+        return memoryview(bytes(view))
+    copy = np.empty(view.nbytes, np.uint8).data
+    copy_bytes(address_of(copy), address_of(view), view.nbytes)
+    return copy.toreadonly()
 
 
 def remove(folder: Path) -> None:

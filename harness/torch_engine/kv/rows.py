@@ -19,11 +19,12 @@ class Rows:
         tensors: one buffer (capacity, *heads, stream width) for each stream of the type.
     """
 
-    __slots__ = ("element", "tensors")
+    __slots__ = ("_streams", "element", "tensors")
 
     def __init__(self, element: ElementType, tensors: Sequence[Tensor]) -> None:
         self.element = element
         self.tensors = tuple(tensors)
+        self._streams: Sequence[tuple[Stream, Tensor]] | None = None
 
     @classmethod
     def empty(cls, element: ElementType, shape: tuple[int, ...], device: torch.device, *, zero: bool = False) -> Rows:
@@ -42,7 +43,9 @@ class Rows:
 
     def streams(self) -> Sequence[tuple[Stream, Tensor]]:
         """Each stream and its buffer."""
-        return list(zip(self.element.streams(self.width), self.tensors, strict=True))
+        if self._streams is None:
+            self._streams = tuple(zip(self.element.streams(self.width), self.tensors, strict=True))
+        return self._streams
 
     @property
     def width(self) -> int:
