@@ -13,68 +13,93 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-_Pattern = tuple[str, tuple[str, ...], int, str]
+_Pattern = tuple[str, tuple[str, ...], Callable[[str], bool], str]
+
+
+def _rooted(text: str) -> bool:
+    """Tell whether a slash stands where a path may begin."""
+    return any(not before or before[-1] not in _OF_NAMES for before in text.split("/")[:-1])
+
+
+def _has_domain(text: str) -> bool:
+    return any("." in rest for rest in text.split("@")[1:])
+
+
+def _has_colons(text: str) -> bool:
+    return text.count(":") >= _COLONS
+
+
+def _assigns(text: str) -> bool:
+    return "=" in text or ":" in text
+
+
+def _of_length(least: int) -> Callable[[str], bool]:
+    return lambda text: len(text) >= least
+
+
+def _any(_text: str) -> bool:
+    return True
+
+
+_COLONS: Final = 5
+"""In a hardware address."""
+_OF_NAMES: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
+"""What never stands before the slash that a path begins with."""
 _PATTERNS: Final[tuple[_Pattern, ...]] = (
-    ("absolute path", ("/",), 0, r"(?<![A-Za-z0-9_.\-)\]}#/:*])/[A-Za-z0-9_.@+-]+/[A-Za-z0-9_.@+-]"),
+    ("absolute path", ("/",), _rooted, r"(?<![A-Za-z0-9_.\-)\]}#/:*])/[A-Za-z0-9_.@+-]+/[A-Za-z0-9_.@+-]"),
     (
         "absolute path",
         ("/",),
-        0,
+        _rooted,
         r"(?<![A-Za-z0-9_.\-])/(?:home|root|Users|tmp|var|etc|usr|opt|mnt|srv|proc|sys|dev|private)\b",
     ),
-    ("absolute path", (":/", ":\\"), 0, r"(?<![A-Za-z0-9])[A-Za-z]:[\\/]{1,2}[A-Za-z0-9_.]"),
+    ("absolute path", (":/", ":\\"), _any, r"(?<![A-Za-z0-9])[A-Za-z]:[\\/]{1,2}[A-Za-z0-9_.]"),
     (
         "absolute path",
         ("\\\\", "file://", "~"),
-        0,
+        _any,
         r"\\\\[A-Za-z0-9_.-]+\\|file://|(?<![A-Za-z0-9])~[A-Za-z0-9_-]*/",
     ),
-    ("e-mail address", ("@",), 0, r"[A-Za-z0-9_.+-]+@[A-Za-z0-9-]+\.[A-Za-z]{2,}"),
-    ("UUID", ("-",), 36, r"(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"),
-    ("hardware address", (":",), 17, r"(?i)(?<![0-9a-f:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![0-9a-f:])"),
-    ("network address", ("192.", "169.", "127."), 9, r"\b(?:192\.168|169\.254|127\.0)\.[0-9]{1,3}\.[0-9]{1,3}\b"),
+    ("e-mail address", ("@",), _has_domain, r"[A-Za-z0-9_.+-]+@[A-Za-z0-9-]+\.[A-Za-z]{2,}"),
+    ("UUID", ("-",), _of_length(36), r"(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"),
+    ("hardware address", (":",), _has_colons, r"(?i)(?<![0-9a-f:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![0-9a-f:])"),
+    (
+        "network address",
+        ("192.", "169.", "127."),
+        _of_length(9),
+        r"\b(?:192\.168|169\.254|127\.0)\.[0-9]{1,3}\.[0-9]{1,3}\b",
+    ),
     (
         "token",
         ("gho", "ghp", "ghs", "ghu", "ghr", "github_pat", "glpat", "hf_", "hf-", "sk_", "sk-", "pk_", "pk-", "xox"),
-        19,
+        _of_length(19),
         r"\b(?:gh[opsur]|github_pat|glpat|hf|sk|pk|xox[abprs])[_-][A-Za-z0-9_-]{16,}",
     ),
     (
         "token",
         ("akia", "eyj", "-----begin "),
-        0,
+        _any,
         r"\bAKIA[0-9A-Z]{16}\b|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}|-----BEGIN ",
     ),
     (
         "token",
         ("passw", "secret", "token", "api"),
-        0,
+        _assigns,
         r"(?i)\b(?:password|passwd|secret|token|api[_-]?key)\b\s*[=:]\s*[^\s,;]{6,}",
     ),
-    ("token", ("bearer",), 19, r"(?i)\bbearer\s+[A-Za-z0-9._~+/-]{12,}"),
+    ("token", ("bearer",), _of_length(19), r"(?i)\bbearer\s+[A-Za-z0-9._~+/-]{12,}"),
 )
-"""Kind, texts of which one must be there (small letters stand for both), fewest letters, pattern.
+"""Kind, texts of which one must be there (small letters stand for both), what else must hold, pattern.
 
-A pattern is compiled when a text holds one of its texts: to compile them all takes longer than to read a record.
+A pattern is compiled when an ASCII text may fit by both: to compile them all takes longer than to read a record.
 """
 _KEYS: Final = (
-    r"(?i)(?:^|[_.-])(?:serial|serial_?number|uuid|hostname|host_name|fqdn|user|username|user_name|login|home|cwd"
-    r"|ip|ip_address|mac_address|machine_id|boot_id)$"
-)
-_KEY_ENDS: Final = (
-    "serial",
-    "number",
-    "uuid",
-    "name",
-    "fqdn",
-    "user",
-    "login",
-    "home",
-    "cwd",
-    "ip",
-    "address",
-    "_id",
-)
+    "serial", "serialnumber", "serial_number", "uuid", "hostname", "host_name", "fqdn", "user", "username", "user_name",
+    "login", "home", "cwd", "ip", "ip_address", "mac_address", "machine_id", "boot_id",
+)  # fmt: skip
+"""Last words of a key whose value identifies a machine or a person."""
+_BEFORE_KEYS: Final = ("", "_", ".", "-")
+"""What may stand before such a word."""
 _GENERIC: Final = frozenset({"root", "user", "admin", "ubuntu", "debian", "runner", "localhost", "linux", "build"})
 _LEAST: Final = 3
 _DIGESTS: Final = (32, 40, 64)
@@ -219,9 +244,13 @@ def _walk_mapping(
 
 
 def names_somebody(key: str) -> bool:
-    """Tell whether the value of a key identifies a machine or a person. Few keys need the pattern."""
-    likely = not key.isascii() or key.lower().rstrip("\n").endswith(_KEY_ENDS)
-    return likely and re.search(_KEYS, key) is not None
+    """Tell whether the value of a key identifies a machine or a person."""
+    if not key.isascii():
+        return re.search(rf"(?i)(?:^|[_.-])(?:{'|'.join(_KEYS)})$", key) is not None
+    small = key.lower().removesuffix("\n")
+    return small.endswith(_KEYS) and any(
+        small.endswith(one) and small[-len(one) - 1 : -len(one)] in _BEFORE_KEYS for one in _KEYS
+    )
 
 
 def _likely(texts: bytes) -> Sequence[_Pattern]:
@@ -233,9 +262,9 @@ def _likely(texts: bytes) -> Sequence[_Pattern]:
 
 
 def _kind(text: str, names: re.Pattern[str] | None, patterns: Sequence[_Pattern] = _PATTERNS) -> str:
-    small, length, ascii_only = text.lower(), len(text), text.isascii()
-    for kind, telling, least, pattern in patterns:
-        likely = not ascii_only or (length >= least and any(one in small for one in telling))
+    small, ascii_only = text.lower(), text.isascii()
+    for kind, telling, holds, pattern in patterns:
+        likely = not ascii_only or (any(one in small for one in telling) and holds(text))
         if likely and re.search(pattern, text):
             return kind
     return "host or user name" if names is not None and names.search(text) else ""

@@ -287,11 +287,11 @@ def _same(value: object) -> object:
 
 
 def _one_of_these(values: Sequence[object]) -> Check:
-    for value in values:
-        _require_plain(value)
-    if all(type(value) is str for value in values):
+    if all(type(value) is str and value.isascii() for value in values):
         words = frozenset(values)
         return lambda found: type(found) is str and found in words
+    for value in values:
+        _require_plain(value)
     wanted = frozenset(map(_same, values))
     return lambda found: _same(found) in wanted
 

@@ -43,21 +43,59 @@ InvalidError = type[InvalidDocumentError] | type[InvalidScenarioError]
 """The error to raise: of a document that cannot be trusted, or of a scenario a person wrote."""
 
 
+class _Shipped(Mapping[str, Mapping[str, object]]):
+    """A schema of the product and all that it refers to, each read when somebody asks for it.
+
+    To judge one kind of certificate the parts of a schema that speak of the others are not needed, nor are the files
+    that they refer to, which are ten times as long.
+
+    Args:
+        name: Of the first one, without its ending.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getitem__(self, name: str) -> Mapping[str, object]:
+        """Return one schema that the product ships."""
+        try:
+            return _shipped(name)
+        except UsageError:
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        """List the first one and what it refers to, directly or not."""
+        return iter(_reached(self._name))
+
+    def __len__(self) -> int:
+        """Count what is listed."""
+        return len(_reached(self._name))
+
+
 class SchemaSet:
     """Schemas that may refer to one another, and their compiled validators.
 
     Args:
-        texts: File name, like ``common.v1.json``, to the bytes of the schema.
-
-    Raises:
-        StatecertError: A schema is no JSON object, or its ``$id`` does not end in its file name.
+        schemas: By file name without its ending, like ``common.v1``; :meth:`of_texts` reads them at once.
     """
 
-    def __init__(self, texts: Mapping[str, bytes]) -> None:
-        self._schemas = {_stem(name): _parsed(name, text) for name, text in texts.items()}
+    def __init__(self, schemas: Mapping[str, Mapping[str, object]]) -> None:
+        self._schemas = schemas
         self._fast: dict[str, jsonschema_rs.Draft202012Validator] = {}
         self._slow: dict[str, jsonschema.Draft202012Validator] = {}
         self._walker = Walker(self._schemas)
+
+    @classmethod
+    def of_texts(cls, texts: Mapping[str, bytes]) -> SchemaSet:
+        """Return the set of these schemas.
+
+        Args:
+            texts: File name, like ``common.v1.json``, to the bytes of the schema.
+
+        Raises:
+            StatecertError: A schema is no JSON object, or its ``$id`` does not end in its file name.
+        """
+        return cls({_stem(name): _parsed(name, text) for name, text in texts.items()})
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -161,14 +199,14 @@ class SchemaSet:
         return self._slow[name]
 
     def _all(self) -> Iterable[dict[str, object]]:
-        return self._schemas.values()
+        return map(dict, self._schemas.values())
 
 
 @cache
 def product_schemas() -> SchemaSet:
     """Return the set of the schemas that the product ships."""
     names = resources.resource_names("schemas")
-    return SchemaSet({name: resources.resource_text("schemas", name) for name in names})
+    return SchemaSet({_stem(name): _shipped(_stem(name)) for name in names})
 
 
 def schema(name: str) -> Mapping[str, object]:
@@ -188,23 +226,43 @@ def expect(schema_name: str, size: int) -> None:
 
 @cache
 def _set_of(name: str) -> SchemaSet:
-    """Return the set of one schema and of what it refers to: a quick gate reads no others."""
-    texts: dict[str, bytes] = {}
-    waiting = [f"{name}.json"]
+    """Return the set of one schema and of what it refers to: a quick gate reads no others.
+
+    Raises:
+        UsageError: There is no schema of that name.
+    """
+    _shipped(name)
+    return SchemaSet(_Shipped(name))
+
+
+@cache
+def _shipped(name: str) -> dict[str, object]:
+    """Read one schema of the product; sets that share it share what was read, which nobody changes."""
+    return _parsed(f"{name}.json", resources.resource_text("schemas", f"{name}.json"))
+
+
+@cache
+def _reached(name: str) -> tuple[str, ...]:
+    """Return a schema's name and those of all that it refers to."""
+    found: dict[str, None] = {}
+    waiting = [name]
     while waiting:
-        file = waiting.pop()
-        if file not in texts:
-            texts[file] = resources.resource_text("schemas", file)
-            waiting += _referred(texts[file])
-    return SchemaSet(texts)
+        one = waiting.pop()
+        if one not in found:
+            found[one] = None
+            waiting += _referred(_shipped(one))
+    return tuple(found)
 
 
-def _referred(text: bytes) -> Iterator[str]:
-    """Files that a schema names before the ``#`` of a reference; to walk the parsed text takes ten times as long."""
-    for piece in text.split(b'"$ref"')[1:]:
-        reference = piece.split(b'"', 2)[1]
-        if not reference.startswith(b"#"):
-            yield reference.partition(b"#")[0].decode()
+def _referred(schema: object) -> Iterator[str]:
+    """Names of the files that stand before the ``#`` of a reference."""
+    if isinstance(schema, dict):
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and not reference.startswith("#"):
+            yield _stem(reference.partition("#")[0])
+    if isinstance(schema, (dict, list)):
+        for inner in schema.values() if isinstance(schema, dict) else schema:
+            yield from _referred(inner)
 
 
 def _refuse_to_fetch(uri: str) -> NoReturn:
@@ -215,9 +273,7 @@ def _stem(name: str) -> str:
     return name.removesuffix(".json")
 
 
-@cache
 def _parsed(name: str, text: bytes) -> dict[str, object]:
-    """Read one file; sets that share it share what was read, which nobody changes."""
     try:
         value: object = json_bytes.loads(text)
     except json_bytes.NotJsonError as error:

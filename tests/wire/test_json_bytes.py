@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from enum import Enum, IntEnum, StrEnum
 from pathlib import Path
 from typing import Any, Self
@@ -170,6 +171,37 @@ def test_committed_documents_are_read_and_spelled_without_the_other() -> None:
 
         assert value == orjson.loads(data)
         assert json_bytes._written(value, "rendered") == data
+
+
+@given(VALUES, st.data())
+def test_an_interpreter_without_the_parts_that_do_the_work_reads_and_writes_alike(
+    value: object, data: st.DataObject
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "_json", None)
+        decode, (encode, quoted) = json_bytes._decoder(int), json_bytes._encoder()
+    assert "json" in sys.modules
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except TypeError:
+        return
+    at = data.draw(st.integers(0, len(text)))
+    for changed in (text, f" \n{text}\t\r", text[:at], text[:at] + "," + text[at:], f"{text} {text}", f"\x0b{text}"):
+        assert result(json_bytes._decode, changed) == result(decode, changed)
+    plain = orjson.loads(text)
+    try:
+        json_bytes._level(plain)
+    except json_bytes._UnsureError:
+        return
+    assert json_bytes._encode(plain) == encode(plain)
+    assert json_bytes._quoted(text) == quoted(text)
+
+
+def result(decode: Callable[[str], object], text: str) -> object:
+    try:
+        return decode(text)
+    except (ValueError, json_bytes._UnsureError) as error:
+        return ValueError if isinstance(error, ValueError) else type(error)
 
 
 def test_little_is_read_without_the_other_and_much_with_it() -> None:

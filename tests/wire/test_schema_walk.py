@@ -259,7 +259,7 @@ def test_what_strict_json_cannot_hold_it_does_not_judge(value: object) -> None:
 
 
 def test_a_document_that_only_one_validator_accepts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = schemas.SchemaSet({"common.v1.json": resources.resource_text("schemas", "common.v1.json")})
+    found = schemas.SchemaSet.of_texts({"common.v1.json": resources.resource_text("schemas", "common.v1.json")})
     monkeypatch.setattr(found._walker, "is_valid", lambda *_: False)
 
     with pytest.raises(InvalidDocumentError, match="contradict each other"):

@@ -41,7 +41,7 @@ TOY = {
     },
 }
 GOOD = {"kind": "run", "digest": "0" * 64, "took": 5, "rows": [{"type": "a", "value": 1}]}
-TOYS = schemas.SchemaSet(
+TOYS = schemas.SchemaSet.of_texts(
     {
         "common.v1.json": resources.resource_text("schemas", "common.v1.json"),
         "toy.v1.json": orjson.dumps(TOY),
@@ -121,7 +121,7 @@ def single(name: str) -> schemas.SchemaSet:
     if name not in SINGLE:
         text = {"$id": schemas.BASE + "one.v1.json", "$ref": f"common.v1.json#/$defs/{name}"}
         common = resources.resource_text("schemas", "common.v1.json")
-        SINGLE[name] = schemas.SchemaSet({"common.v1.json": common, "one.v1.json": orjson.dumps(text)})
+        SINGLE[name] = schemas.SchemaSet.of_texts({"common.v1.json": common, "one.v1.json": orjson.dumps(text)})
     return SINGLE[name]
 
 
@@ -153,7 +153,7 @@ def test_each_common_definition_accepts_and_refuses_its_examples() -> None:
 
 def test_a_reference_is_never_fetched() -> None:
     text = {"$id": schemas.BASE + "a.v1.json", "$ref": "https://example.invalid/b.json"}
-    remote = schemas.SchemaSet({"a.v1.json": orjson.dumps(text)})
+    remote = schemas.SchemaSet.of_texts({"a.v1.json": orjson.dumps(text)})
 
     with pytest.raises(StatecertError, match="never fetched"):
         remote.validate(1, "a.v1", "x")
@@ -162,7 +162,7 @@ def test_a_reference_is_never_fetched() -> None:
 @pytest.mark.parametrize("text", [b"{", b"[]", b'{"$id": "https://elsewhere.invalid/a.json"}'])
 def test_a_file_that_is_no_schema_of_its_name_is_refused(text: bytes) -> None:
     with pytest.raises(StatecertError, match=r"schema a\.v1\.json"):
-        schemas.SchemaSet({"a.v1.json": text})
+        schemas.SchemaSet.of_texts({"a.v1.json": text})
 
 
 def test_an_unknown_schema_is_a_usage_error() -> None:
@@ -206,3 +206,15 @@ def test_reading_json_loads_no_schema_yaml_or_array_library() -> None:
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert found.stdout.strip() == "[]"
+
+
+def test_a_schema_is_read_when_a_document_needs_it() -> None:
+    """A good run's certificate needs none of those of other kinds; the compiled validators have all of them."""
+    code = "from harness.wire import schemas as s; s._set_of('certificate.v1'); print(s._shipped.cache_info().currsize)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "1"
+    reached = set(schemas._set_of("certificate.v1").names)
+    assert {"certificate.v1", "common.v1", "campaign.v1", "campaign-kv.v1", "evidence.v1", "selfcheck.v1"} <= reached
+    assert "scenario.v1" not in reached
+    with pytest.raises(UsageError, match="no resource"):
+        schemas._set_of("unheard-of.v1")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.wire import privacy
 from harness.wire.canonical import canonical
 from harness.wire.privacy import WITHHELD, Watch, findings, text_kind, told
 from tests.fakes.evidence import recorded
@@ -75,3 +80,31 @@ def test_options_are_told_but_for_what_is_private() -> None:
 
     assert said == {"preset": "tiny", "threads": 2, "paged": True, "model": WITHHELD, "host": WITHHELD}
     assert not findings(said, names=["lab-box-3"])
+
+
+_PIECES = st.sampled_from(
+    [
+        "/", "//", "home", "Users", "~", ":", "::", "@", ".", ".org", "a", "B1", "-", "_", "=", " ", "tmp", "00:1b:44:11:3a:b7",
+        "token", "API_KEY", "password", "bearer ", "secretsecret", "192.168.", "1.20", "12345678-1234-1234-1234-123456789abc",
+        "ghp_", "\\\\", "C:\\", "file://", "AKIA", "\n", "\u017f", "\u212a", "x" * 20, "AB" * 8, "eyJ", "(", ")", "]", "#",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(_PIECES, max_size=9).map("".join) | st.text(max_size=20))
+@settings(max_examples=1500)
+def test_a_pattern_is_never_passed_over_that_would_have_fitted(text: str) -> None:
+    fitting = [kind for kind, _, _, pattern in privacy._PATTERNS if re.search(pattern, text)]
+
+    assert text_kind(text) == (fitting[0] if fitting else "")
+
+
+_WORDS = st.sampled_from([*privacy._KEYS, "SERIAL", "Number", "_", ".", "-", " ", "\n", "u\u017fer", "name", "id", "x"])
+
+
+@given(st.lists(_WORDS, max_size=4).map("".join))
+@settings(max_examples=500)
+def test_keys_that_name_somebody_are_those_of_the_expression(key: str) -> None:
+    wanted = re.search(rf"(?i)(?:^|[_.-])(?:{'|'.join(privacy._KEYS)})$", key)
+
+    assert privacy.names_somebody(key) is (wanted is not None)
