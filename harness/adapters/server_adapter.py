@@ -28,7 +28,7 @@ from harness.adapters.server_chat import ChatSession, words_of
 from harness.adapters.server_dialects import DIALECTS, Dialect
 from harness.adapters.server_neighbours import Stream, in_flight
 from harness.adapters.server_options import CHAT, DEFAULTS, checked
-from harness.adapters.server_origin import origin_of
+from harness.adapters.server_origin import origin_of, package_of
 from harness.adapters.server_session import ServerSession
 from harness.adapters.server_watch import watch_of
 from harness.adapters.vocabulary import TOKENIZER
@@ -69,7 +69,7 @@ class ServerAdapter:
         told = dialect.slots and known and all(_SLOT_FILES in command for command in commands)
         found |= {Capability.SNAPSHOT} if told else set()
         found |= {Capability.IMAGE} if told and not chosen["url"] else set()
-        found |= {Capability.BUILDS} if chosen["other_command"] else set()
+        found |= {Capability.BUILDS} if chosen["other_command"] or chosen["other_package"] else set()
         # a slot is its own cache; of a chat the whole message comes again, so that is asked of ids alone
         if {Capability.IMAGE, Capability.PREFIX_CACHE} <= found and dialect.native:
             found |= {Capability.RESTORED_CACHE}
@@ -119,7 +119,7 @@ class ServerEngine:
         from harness.adapters.llama_options import variant
 
         chosen, origin = self.options, self.origin
-        named = {**chosen, **({"package": origin.version} if chosen["package"] else {})}
+        named = {**chosen, "package": origin.version if package_of(chosen) else ""}
         return Identity(
             engine=NAME,
             version=origin.version,

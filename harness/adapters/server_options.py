@@ -13,7 +13,7 @@ from harness.model.values import RefusalCode
 
 OWN: Final = "own"
 OTHER: Final = "other"
-"""Value of the option ``build``: what ``other_command`` starts, in place of the target's own server."""
+"""Value of the option ``build``: the server of ``other_command`` or ``other_package``, in place of the target's own."""
 CHAT: Final = "chat"
 DEFAULTS: Final[Options] = {
     "device": "best",
@@ -26,6 +26,7 @@ DEFAULTS: Final[Options] = {
     "build": "own",
     "other_command": "",
     "package": "",
+    "other_package": "",
     "dialect": "llama",
     "endpoint": "completions",
     "chunk": 512,
@@ -80,17 +81,15 @@ def _contradiction(chosen: Options) -> str:
     """Say which options do not go together; empty: they do."""
     if chosen["endpoint"] == CHAT and DIALECTS[str(chosen["dialect"])].native:
         return f"dialect {chosen['dialect']} has no chat endpoint; llama_openai is the same server with one"
-    if chosen["package"] and chosen["url"]:
-        return "package and url exclude each other: a running server is not started"
-    for name in ("command", "other_command"):
-        command = str(chosen[name])
-        if command and chosen["url"]:
-            return f"{name} and url exclude each other: a running server is not started"
-        if command and chosen["package"]:
-            return f"{name} and package exclude each other: the server of a package is started without a command"
-        missing = [one for one in _HANDED if command and one not in command]
+    for command, package in (("command", "package"), ("other_command", "other_package")):
+        given = [name for name in (command, package) if chosen[name]]
+        if given and chosen["url"]:
+            return f"{given[0]} and url exclude each other: a running server is not started"
+        if len(given) > 1:
+            return f"{command} and {package} exclude each other: the server of a package is started without a command"
+        missing = [one for one in _HANDED if chosen[command] and one not in str(chosen[command])]
         if missing:
-            return f"{name} lacks {missing[0]}: a server that is started is told its port and a name to be known by"
-    if chosen["build"] == OTHER and not chosen["other_command"]:
-        return "build is other; say which server that is: option other_command"
+            return f"{command} lacks {missing[0]}: a server that is started is told its port and a name to be known by"
+    if chosen["build"] == OTHER and not (chosen["other_command"] or chosen["other_package"]):
+        return "build is other; say which server that is: option other_command or other_package"
     return ""

@@ -62,9 +62,14 @@ def command_of(options: Options) -> str:
     return str(options["other_command" if options["build"] == OTHER else "command"])
 
 
+def package_of(options: Options) -> str:
+    """Return the folder of the package whose server the options mean; empty: the installed one, or a command's."""
+    return str(options["other_package" if options["build"] == OTHER else "package"])
+
+
 def _started(options: Options) -> Origin:
     with _model(options) as (path, slug, named):
-        command, package = command_of(options), str(options["package"])
+        command, package = command_of(options), package_of(options)
         how = {"command": command} if command else {"package": str(Path(package).absolute())} if package else {}
         version = "" if command else installed(package)
         own = OwnServer({**_settings(options, path), **how}, int(options["patience_s"]))

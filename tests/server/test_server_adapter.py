@@ -180,6 +180,8 @@ def test_a_wrong_state_after_a_restore_fails(tmp_path: Path) -> None:
         {"url": "ftp://x"},
         {"package": "older"},
         {"url": "", "package": "older"},
+        {"url": "", "other_package": "older", "other_command": "serve {port} {alias}"},
+        {"url": "", "build": "other"},
         {"url": "", "package": "older", "command": "serve {port} {alias}"},
     ],
 )
@@ -209,6 +211,15 @@ def test_a_restored_slot_is_a_cache_where_slot_files_and_token_ids_are_at_hand(
     adapter.aim(chosen)
 
     assert (Capability.RESTORED_CACHE in adapter.capabilities()) is restored_cache
+
+
+def test_two_packages_are_two_builds() -> None:
+    adapter = ServerAdapter()
+    adapter.aim({"other_package": "older"})
+
+    assert Capability.BUILDS in adapter.capabilities()
+    with pytest.raises(RefusedError, match="no xllamacpp in the folder"):
+        adapter.open({"other_package": "older", "build": "other"})
 
 
 def test_the_version_of_an_unpacked_package_is_its_own(tmp_path: Path) -> None:
