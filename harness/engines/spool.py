@@ -10,9 +10,7 @@ from __future__ import annotations
 import mmap
 import shutil
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import Final
 
 from harness.digest.blocks import address_of, copy_bytes
 from harness.digest.parts import part_digest
+from harness.engines.helpers import Helpers, Pieces
 from harness.engines.rowmemory import Found, RowMemory, Stream
 from harness.errors import ProtocolError, StorageError
 
@@ -64,7 +63,7 @@ class Spool:
         self._files = 0
         self._places: dict[str, tuple[Stream, int]] = {}
         self._rows = RowMemory()
-        self._pool: ThreadPoolExecutor | None = None
+        self._helpers = Helpers()
         self._counting = threading.Lock()
 
     def __contains__(self, sha256: str) -> bool:
@@ -85,9 +84,9 @@ class Spool:
         """
         large = [part.rows and part.view.nbytes >= _SMALL for part in parts]
         streams = [part for part, apart in zip(parts, large, strict=True) if apart]
-        with self._shared(streams, threads, keep=keep) as share:
+        with self._shared(streams, threads, keep=keep) as pieces:
             whole = [None if apart else part_digest(part.view) for part, apart in zip(parts, large, strict=True)]
-            found = share()
+            found = pieces.results()
         digests: list[str] = []
         kept = True
         looked = iter(found)
@@ -140,51 +139,28 @@ class Spool:
 
     def close(self) -> None:
         """End the threads; the memory goes with the object."""
-        if self._pool is not None:
-            self._pool.shutdown()
+        self._helpers.close()
 
     @contextmanager
-    def _shared(self, parts: Sequence[Part], threads: int, *, keep: bool) -> Iterator[Callable[[], Sequence[Found]]]:
+    def _shared(self, parts: Sequence[Part], threads: int, *, keep: bool) -> Iterator[Pieces[Found]]:
         """Let others begin to compare and hash row streams, the largest first, each by whichever thread is free.
 
-        What is given is a function by which this thread takes its turns too, and which returns what all have found. A
-        helper that gets no core, while an engine's own threads still spin on it, takes nothing over and is not waited
-        for.
+        This thread takes its turns when it asks for the results. A helper that gets no core, while an engine's own
+        threads still spin on it, takes nothing over and is not waited for.
         """
         copied = self._copied if keep else self._copied_if_plenty
-        found: dict[int, Found] = {}
-        left = deque(sorted(range(len(parts)), key=lambda at: -parts[at].view.nbytes))
 
-        def work() -> None:
-            while left:
-                try:
-                    at = left.popleft()
-                except IndexError:  # another thread took the last one
-                    return
-                found[at] = self._rows.finish(self._rows.seek(parts[at].name, parts[at].view), copied)
+        def look(at: int) -> Found:
+            return self._rows.finish(self._rows.seek(parts[at].name, parts[at].view), copied)
 
-        def share() -> Sequence[Found]:
-            work()
-            begun = [other for other in others if not other.cancel()]
-            for other in begun:
-                other.result()
-            return [found[at] for at in range(len(parts))]
-
-        helpers = self._helpers(parts, threads)
-        others = [self._pool.submit(work) for _ in range(helpers)] if self._pool is not None else []
+        sizes = [part.view.nbytes for part in parts]
+        pieces = Pieces(sorted(range(len(parts)), key=lambda at: -sizes[at]), look)
+        if sum(sizes) >= _WORTH_A_THREAD:
+            self._helpers.call(pieces.work, min(threads, len(parts)) - 1)
         try:
-            yield share
+            yield pieces
         finally:
-            left.clear()  # after an error here no part is begun any more
-            wait([other for other in others if not other.cancel()])  # nor read when this look ends, badly too
-
-    def _helpers(self, parts: Sequence[Part], threads: int) -> int:
-        """Return how many threads help with a look; none where there is too little work for two."""
-        size = sum(part.view.nbytes for part in parts)
-        count = min(threads, len(parts)) - 1 if size >= _WORTH_A_THREAD else 0
-        if count > 0 and self._pool is None:
-            self._pool = ThreadPoolExecutor(max_workers=threads - 1, thread_name_prefix="hash")
-        return max(0, count)
+            pieces.stop()  # no part is read any more when this look ends, badly too
 
     def _keep_rows(self, part: Part, found: Found) -> bool:
         if found.kept < part.view.nbytes and found.piece is None:
