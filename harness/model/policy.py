@@ -8,6 +8,7 @@ from harness.model.noun import dataclass, field
 
 LEVELS = ("experimental", "opt-in", "default")
 """Of a promotion, each with all that the ones before it need."""
+SHOWN = "shown"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +33,9 @@ class Level:
     """Scenario ids and campaign names, each with a current certificate that passed."""
     axes: Sequence[str] = ()
     """Axes that one of these certificates passed and none decided otherwise."""
+    reuse: str = ""
+    """``shown``: something planted came back through a restore in one of these certificates; ``told``: the engine's
+    counters will do. Empty: ``shown`` for level ``default``, ``told`` for the others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,7 +98,9 @@ class Policy:
     def needs(self, level: str) -> Level:
         """Return what a level needs, with what the levels before it need."""
         upto = [self.levels.get(name, Level()) for name in LEVELS[: LEVELS.index(level) + 1]]
+        asked = [one.reuse or (SHOWN if name == LEVELS[-1] else "") for name, one in zip(LEVELS, upto, strict=False)]
         return Level(
+            reuse=next((one for one in reversed(asked) if one), ""),
             certificates=tuple(dict.fromkeys(name for one in upto for name in one.certificates)),
             axes=tuple(dict.fromkeys(name for one in upto for name in one.axes)),
         )

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from harness.deriving import reuse
 from harness.model.certificate import Certificate
 from harness.model.values import DecisionAxis
 from harness.reporting.exactness import NEAR, checks_of, comparisons, controls, parts_compared, seen_whole, share
 from harness.reporting.limit_words import limit_sentences
-from harness.reporting.reading import integer, items, mapping, text, texts
+from harness.reporting.reading import integer, items, text, texts
 from harness.reporting.reasons import reason_sentence
 from harness.reporting.units import counted, number
 
 _MOST_NAMED = 4
 _STATES_WITH_BE = frozenset({"not_supported", "excluded"})
 _EVEN_SCALE = "1"
-_REUSING = frozenset({"copied", "resident", "live", "reused", "disk"})
 """Witnesses by which counters of the engine show that state came back."""
 
 
@@ -142,23 +142,21 @@ def limits(body: Mapping[str, object]) -> list[str]:
 
 
 def _reuse_told(body: Mapping[str, object]) -> list[str]:
-    """Say where only the engine's word shows that state was reused: nothing planted can come back through its restore.
+    """Say where only the engine's word shows that state was reused: nothing planted came back through its restore.
 
     An engine that computes every hit again and counts as if it had not has equal state, and its counts add up.
     """
-    told = [
-        check
-        for cell in items(body, "cells")
-        for check in items(cell, "checks")
-        if text(check, "outcome") == "pass" and mapping(check, "detail").get("witness", "none") in _REUSING
-    ]
-    if not told or "corrupt" in texts(body, "subject", "capabilities"):
+    count = reuse.told(body)
+    if not count:
         return []
-    said = counted(len(told), "comparison")
-    words = (
-        f"That state was reused is told by the engine alone in {said}: nothing planted comes back through its restore, "
-    )
-    return [words + "and an engine that computes all again, and counts as if it had not, would pass too."]
+    if "corrupt" in texts(body, "subject", "capabilities"):
+        words = (
+            "no control of theirs brings something planted back through a restore (those of A01 do, where they can run)"
+        )
+    else:
+        words = "nothing planted comes back through its restore, since it does not declare the capability corrupt"
+    said = f"That state was reused is told by the engine alone in {counted(count, 'comparison')}: {words}."
+    return [f"{said} An engine that computes all again, and counts as if it had not, would pass them too."]
 
 
 def _trust(body: Mapping[str, object]) -> str:

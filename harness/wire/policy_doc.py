@@ -48,7 +48,11 @@ def parse_policy(text: bytes, source: str) -> Policy:
         waiver_days=waivers.get("max_days", 0),
         foreign=fields.get("foreign", "refused") == "accepted",
         levels={
-            name: Level(certificates=tuple(one.get("certificates", ())), axes=tuple(one.get("axes", ())))
+            name: Level(
+                certificates=tuple(one.get("certificates", ())),
+                axes=tuple(one.get("axes", ())),
+                reuse=one.get("reuse", ""),
+            )
             for name, one in fields.get("levels", {}).items()
         },
         promotions=tuple(Promotion(**one) for one in fields.get("promotions", ())),

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.certifying.issue import issue
 from harness.wire.policy_doc import parse_policy
+from tests.fakes.evidence import recorded
 from tests.gating.fixtures import (
     ASKED,
     KEY,
@@ -38,7 +39,7 @@ waivers: {rules: [CG010], max_days: 366}
 levels:
   experimental: {}
   opt-in: {certificates: [T02], axes: [exactness]}
-  default: {axes: [robustness]}
+  default: {axes: [robustness], reuse: told}
 promotions:
   - {engine: fake, device: cpu-*, k: f32, v: f32, level: default}
   - {engine: other, device: cuda-*, k: q8_0, v: f16, level: experimental}
@@ -164,6 +165,27 @@ promotions: [{engine: fake, device: cpu-*, k: f32, v: f32, level: opt-in}]
 
 @fixture("CG702", about=asks(LATENCY))
 def promoted_axis_not_evaluated(folder: Path) -> None:
+    valid(folder)
+
+
+SHOWN = """
+levels: {default: {certificates: [CERTIFICATE], axes: [exactness]}}
+promotions: [{engine: fake, device: cpu-*, k: f32, v: f32, level: default}]
+"""
+
+
+def valid_shown(folder: Path) -> None:
+    """Promoted as the default: a flipped bit came back through a restore."""
+    issue(recorded().data(), folder)
+
+
+VALID.update(valid_shown=valid_shown)
+ASKED.update(valid_shown=asks(SHOWN.replace("CERTIFICATE", "T01")))
+
+
+@fixture("CG702", about=asks(SHOWN.replace("CERTIFICATE", "T02")))
+def promoted_on_the_engines_word(folder: Path) -> None:
+    """Its one control is another text: an engine that computes all again passes as well."""
     valid(folder)
 
 

@@ -36,7 +36,8 @@ def turn(arm: str, cached: int, first_token_ns: int) -> dict[str, object]:
 def seen(outcome: str = "pass") -> dict[str, object]:
     return {
         "id": "flip-seen", "code": "CTRL.SEEN@1", "axis": "exactness", "outcome": outcome, "observed": "layer0.delta",
-        "limit": "recurrent", "unit": "", "detail": {"phase": "restored", "part": "layer0.delta"},
+        "limit": "recurrent", "unit": "",
+        "detail": {"phase": "restored", "part": "layer0.delta", "parts_compared": 20, "parts_differing": 1},
     }  # fmt: skip
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from harness.deriving.reuse import shown
 from harness.errors import ExitCode
 from harness.gating.known import CertificateFacts
 from harness.gating.rule import Body, FolderFacts, Problem, Problems, Rule
 from harness.gating.rules.cg505 import contested
-from harness.model.policy import Level, Promotion
+from harness.model.policy import SHOWN, Level, Promotion
 
 
 def check(facts: FolderFacts) -> Problems:
@@ -28,6 +29,7 @@ def check(facts: FolderFacts) -> Problems:
 
 def _row(facts: FolderFacts, row: Promotion, needs: Level, disputed: Mapping[str, object]) -> Problems:
     evaluated: dict[str, list[str]] = {axis: [] for axis in needs.axes}
+    seen = needs.reuse != SHOWN or not needs.certificates
     for name in needs.certificates:
         found = list(_bodies(facts, row, name))
         if not found:
@@ -37,12 +39,16 @@ def _row(facts: FolderFacts, row: Promotion, needs: Level, disputed: Mapping[str
                 yield Problem(one.path, f"is contested; the policy promotes {row.name}")
             elif trouble := _trouble(body, row):
                 yield Problem(one.path, f"{trouble}; the policy promotes {row.name}")
+            seen = seen or shown(body)
             for axis, said in body.get("decision", {}).get("by_axis", {}).items():
                 evaluated.get(axis, []).append(said)
     for axis, said in evaluated.items():
         if "pass" not in said or set(said) - {"pass", "not_evaluated"}:
             words = ", ".join(sorted(set(said))) or "nothing"
             yield Problem("", f"says {words} of {axis} for {row.name}; the level needs pass")
+    if not seen:
+        message = f"has the engine's word alone that {row.name} reuses state"
+        yield Problem("", f"{message}: nothing planted came back through a restore", hint=_SHOW)
 
 
 def _bodies(facts: FolderFacts, row: Promotion, name: str) -> Iterator[tuple[CertificateFacts, Body]]:
@@ -71,6 +77,12 @@ def _of_types(body: Body, row: Promotion) -> bool:
     identity = body["subject"].get("identity", {})
     both = identity.get("kv_type", "")
     return (identity.get("k_type", both), identity.get("v_type", both)) == (row.k, row.v)
+
+
+_SHOW: Final = (
+    "run A01 on a target that declares corrupt (with store or snapshot), so that a flipped bit comes back; or say "
+    "`reuse: told` of the level, or promote to a lower one"
+)
 
 
 class _Row(NamedTuple):
@@ -126,6 +138,7 @@ RULE = Rule(
         "promoted_without_certificate",
         "promoted_stop",
         "promoted_axis_not_evaluated",
+        "promoted_on_the_engines_word",
         "promoted_contested",
         "promoted_pair_of_another_row",
         "promoted_stop_of_its_row",
