@@ -138,12 +138,13 @@ def equal(left: Bytes, right: Bytes) -> bool:
 
 def address_of(view: memoryview) -> int:
     """Return where the bytes of a buffer lie; valid for as long as the buffer is held. 0 where there are none."""
-    import numpy as np
-
     if not view.nbytes:
         return 0
-    place: int = np.frombuffer(view, np.uint8).__array_interface__["data"][0]
-    return place
+    if not view.readonly:
+        return ctypes.addressof(ctypes.c_char.from_buffer(view))
+    import numpy as np
+
+    return np.frombuffer(view, np.uint8).ctypes.data
 
 
 def same_bytes(left: int, right: int, size: int) -> bool:

@@ -85,6 +85,11 @@ def _view(part: StatePart) -> memoryview:
 
 def part_rows(parts: Sequence[StatePart], views: Sequence[memoryview], digests: Sequence[str]) -> Sequence[Row]:
     """Return one row per part, as :class:`harness.model.evidence.PartRow` has it."""
+    return signed(labels(parts, views), digests)
+
+
+def labels(parts: Sequence[StatePart], views: Sequence[memoryview]) -> Sequence[dict[str, object]]:
+    """Return the rows of a part table that lack their digests yet."""
     return [
         {
             "name": part.name,
@@ -94,11 +99,15 @@ def part_rows(parts: Sequence[StatePart], views: Sequence[memoryview], digests: 
             "shape": [int(extent) for extent in part.shape],
             "stream": part.stream,
             "bytes": view.nbytes,
-            "sha256": sha256,
             "uniform": uniform(view),
         }
-        for part, view, sha256 in zip(parts, views, digests, strict=True)
+        for part, view in zip(parts, views, strict=True)
     ]
+
+
+def signed(rows: Sequence[dict[str, object]], digests: Sequence[str]) -> Sequence[Row]:
+    """Return the rows with their digests."""
+    return [{**row, "sha256": sha256} for row, sha256 in zip(rows, digests, strict=True)]
 
 
 def uniform(view: memoryview) -> bool:

@@ -22,7 +22,7 @@ from harness.engines.channel import Message
 from harness.engines.desk import Desk, begun, mapping, number, options, text, tokens, unseen
 from harness.engines.interface import Adapter, Aimed, Planning, Session, StatePart, Suggesting
 from harness.engines.locating import locate
-from harness.engines.looking import Logits, logits_of, part_rows, part_views
+from harness.engines.looking import Logits, labels, logits_of, part_views, signed
 from harness.engines.measuring import measure
 from harness.engines.spool import Part, Spool, SpoolBudget
 from harness.engines.subject import path_sets_of
@@ -266,19 +266,9 @@ class Server(Desk):
         session.synchronize()
         began = time.perf_counter_ns()
         parts = self._parts(session)
-        views = part_views(parts)
-        digests, kept = self._hashed(parts, views, keep=keep)
-        logits = self._logits(session, parts, self.owners[number(message.body, "session")])
-        kept &= self._kept_logits(session, logits, keep=keep)
-        position = int(session.position())
+        shown = self._shown(message, parts, part_views(parts), keep=keep)
         self.spent["look_ns"] += time.perf_counter_ns() - began
-        return {
-            "rows": list(part_rows(parts, views, digests)),
-            "logits": logits.sha256,
-            "finite": logits.finite,
-            "position": position,
-            "kept": kept,
-        }
+        return shown
 
     def encode(self, message: Message) -> Answer:
         """Make an archive of a session's K/V rows; say what its parts must be once it was decoded into them."""
@@ -287,15 +277,8 @@ class Server(Desk):
         session.synchronize()
         parts = self._parts(session)
         found = coded(parts, part_views(parts), text(body, "codec"), number(body, "version"))
-        digests, kept = self._hashed(parts, found.views, keep=keep)
-        logits = self._logits(session, parts, self.owners[number(body, "session")])
-        kept &= self._kept_logits(session, logits, keep=keep)
         return {
-            "rows": list(part_rows(parts, found.views, digests)),
-            "logits": logits.sha256,
-            "finite": logits.finite,
-            "position": int(session.position()),
-            "kept": kept,
+            **self._shown(message, parts, found.views, keep=keep),
             "page_bytes": found.page_bytes,
             "path": found.path,
         }, (memoryview(found.archive),)
@@ -344,14 +327,37 @@ class Server(Desk):
         """Say where the time of this process went so far."""
         return dict(self.spent)
 
+    def _shown(
+        self, message: Message, parts: Sequence[StatePart], views: Sequence[memoryview], *, keep: bool
+    ) -> dict[str, object]:
+        """Hash all parts, then the logits; list them. While other threads hash, this one lists."""
+        session = self.session(message)
+        rows: list[dict[str, object]] = []
+        digests, kept = self._hashed(parts, views, keep=keep, meanwhile=lambda: rows.extend(labels(parts, views)))
+        logits = self._logits(session, parts, self.owners[number(message.body, "session")])
+        kept &= self._kept_logits(session, logits, keep=keep)
+        return {
+            "rows": signed(rows, digests),
+            "logits": logits.sha256,
+            "finite": logits.finite,
+            "position": int(session.position()),
+            "kept": kept,
+        }
+
     def _hashed(
-        self, parts: Sequence[StatePart], views: Sequence[memoryview], *, keep: bool
+        self,
+        parts: Sequence[StatePart],
+        views: Sequence[memoryview],
+        *,
+        keep: bool,
+        meanwhile: Callable[[], object],
     ) -> tuple[Sequence[str], bool]:
-        """Return the digests of all parts, and whether all that was to be kept is kept."""
+        """Return the digests of all parts, and whether all that was to be kept is kept; do something else meanwhile."""
         if self._spool is None:
+            meanwhile()
             return part_digests(views, threads=self._threads), not keep
         found = [Part(part.name, view, part.stream == "rows") for part, view in zip(parts, views, strict=True)]
-        return self._spool.hashed(found, keep=keep, threads=self._threads)
+        return self._spool.hashed(found, keep=keep, threads=self._threads, meanwhile=meanwhile)
 
     def _kept_logits(self, session: Session, logits: Logits, *, keep: bool) -> bool:
         """Keep the pending logits where they are no part of the state, so that they can be measured as parts can."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,10 @@ _SMALL: Final = 64 * 1024
 """Below this a part is hashed and kept whole: comparing would cost as much."""
 _WORTH_A_THREAD: Final = 1 << 20
 """Bytes of row streams in one look from which on a second thread takes over a part of them."""
+
+
+def _nothing() -> None:
+    """Do nothing meanwhile."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +73,14 @@ class Spool:
     def __contains__(self, sha256: str) -> bool:
         return sha256 in self._places
 
-    def hashed(self, parts: Sequence[Part], *, keep: bool, threads: int = 1) -> tuple[Sequence[str], bool]:
+    def hashed(
+        self,
+        parts: Sequence[Part],
+        *,
+        keep: bool,
+        threads: int = 1,
+        meanwhile: Callable[[], object] = _nothing,
+    ) -> tuple[Sequence[str], bool]:
         """Return the digests of all parts of one look, and whether all bytes that were to be kept are kept.
 
         Args:
@@ -77,6 +88,7 @@ class Spool:
             keep: Whether their bytes are to be kept. New rows of others are kept too while memory is plenty, so that
                 the next look at them compares instead of hashing.
             threads: How many threads compare and hash row streams.
+            meanwhile: What this thread does before it takes part in that.
 
         Raises:
             StorageError: The disk refuses.
@@ -85,6 +97,7 @@ class Spool:
         large = [part.rows and part.view.nbytes >= _SMALL for part in parts]
         streams = [part for part, apart in zip(parts, large, strict=True) if apart]
         with self._shared(streams, threads, keep=keep) as pieces:
+            meanwhile()
             whole = [None if apart else part_digest(part.view) for part, apart in zip(parts, large, strict=True)]
             found = pieces.results()
         digests: list[str] = []
