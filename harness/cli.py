@@ -80,6 +80,7 @@ def script() -> None:
     Where only this thread is left, the interpreter is not taken apart object by object: that would take a good part of
     the time of a quick command, and nothing here waits for it.
     """
+    whole_streams()
     code = main()
     threads = sys.modules.get("threading")
     if threads is None or threads.active_count() == 1:
@@ -90,6 +91,25 @@ def script() -> None:
             sys.exit(code)
         os._exit(code)
     sys.exit(code)
+
+
+def whole_streams() -> None:
+    """Make sure that there are three streams, and that no letter is too many for those that are written to.
+
+    A caller may have closed one: what is opened next would take its place, a pipe to a child among others. A locale
+    may have fewer letters than a table; a run that is done must not end in the letters of its table.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free, which is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None and stream.encoding.lower().replace("-", "") != "utf8":
+            reconfigure(errors="replace")
 
 
 def overview() -> str:
@@ -147,10 +167,9 @@ def _broken(problem: Exception) -> int:
         sys.stdout.flush()
     except OSError:
         _close(sys.stdout)
-    if isinstance(problem, OSError) and problem.filename:
-        sys.stderr.write(
-            f"statecert: the system refused {problem.filename}: {problem.strerror}; choose another place\n"
-        )
+    if isinstance(problem, OSError) and problem.strerror:
+        what = f" {problem.filename}" if problem.filename else ""
+        sys.stderr.write(f"statecert: the system refused{what}: {problem.strerror}; choose another place\n")
         return int(ExitCode.BROKEN)
     sys.stderr.write(f"statecert: internal error: {type(problem).__name__}: {' '.join(str(problem).split())}\n")
     if not isinstance(problem, OSError):

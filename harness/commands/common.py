@@ -106,6 +106,7 @@ def chosen_target(name: str, args: argparse.Namespace) -> Target:
     lab = lab_targets(args.lab)
     named = lab.get(name)
     _require_known(named.adapter if named is not None else name, lab)
+    _require_own_name(name, named)
     given = {**({"preset": args.preset} if args.preset else {}), **parse_options(args.option)}
     if named is not None:
         device = args.device or named.device
@@ -124,6 +125,14 @@ def _require_known(adapter: str, lab: Mapping[str, Target]) -> None:
         raise UsageError(
             f"no engine {adapter!r}{meant(adapter, [*engines, *lab])}; engines are: {', '.join(engines)}{targets}"
         )
+
+
+def _require_own_name(name: str, named: Target | None) -> None:
+    """Refuse a target that bears the name of one engine and runs another: records would seem to be of the former."""
+    from harness.engines import registry
+
+    if named is not None and named.adapter != name and name in registry.names():
+        raise UsageError(f"target {name!r} of the lab file runs {named.adapter!r}; {name!r} is an engine: rename it")
 
 
 @contextmanager

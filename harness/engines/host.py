@@ -49,6 +49,11 @@ BUILD_OPTION: Final = "build"
 BUILD_OWN: Final = "own"
 _NOT_OF_A_MODEL: Final = frozenset({_DISK, BUILD_OPTION})
 """Options that leave the model as it is: engines that differ in these alone must have one digest of it."""
+_GIVEN: Final[Mapping[str, str]] = {
+    "device": "say it as the target's device (--device)",
+    _DISK: "each arm gets an empty folder of its own, so that none is lent another's state",
+}
+"""Options of an engine that the harness gives by itself, and what to do instead of giving them."""
 _EVERY: Final = 16
 _SHIPPED_AT_MOST: Final = 64 * 1024 * 1024
 
@@ -185,10 +190,11 @@ class EngineHost:
         without it.
 
         Raises:
-            UsageError: The adapter or the device is unknown.
+            UsageError: The adapter or the device is unknown, or the target has an option that the harness gives.
             EngineError: The child did not start, hashed wrongly, or the engine could not be opened.
         """
         registry.find(self.target.adapter, self.target.group)
+        self._require_own_options()
         self.ensure()
         if self._absent:
             return self._remember(absent_facts(self.target, self.capabilities, self._absent))
@@ -197,6 +203,11 @@ class EngineHost:
         self._first = self._subject(identity)
         engine.close()
         return self._remember(facts_of(identity, self._first.path_sets, self.capabilities))
+
+    def _require_own_options(self) -> None:
+        given = next((name for name in self.target.options if name in _GIVEN), "")
+        if given:
+            raise UsageError(f"option {given}: the harness gives it; {_GIVEN[given]}")
 
     def ensure(self) -> None:
         """Start a child if none is alive.

@@ -26,6 +26,8 @@ TYPE_OPTIONS = {
 """Options that name an element type, and what each may be. Whether a type fits a model's sizes is seen at open."""
 MAX_DRAFT_DEPTH = 8
 """Most tokens that a draft may hold."""
+_KINDS = {"int": "an integer", "str": "text", "bool": "true or false"}
+"""How the kind of a value is called in an error."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +77,7 @@ class EngineOptions:
         Raises:
             OptionError: the first field that is wrong, with what was expected.
         """
+        check_kinds(self)
         for what, allowed in TYPE_OPTIONS.items():
             element(getattr(self, what), allowed, what=what)
         if self.poison not in POISONS:
@@ -131,9 +134,10 @@ class SessionOptions:
         """Check every field.
 
         Raises:
-            OptionError: a value is out of range.
+            OptionError: a value is of another kind, or out of range.
             UnsupportedError: an unknown route.
         """
+        check_kinds(self)
         check_chunk(self.chunk)
         if self.route not in ROUTES:
             raise UnsupportedError(f"route: expected one of {ROUTES}, found {self.route!r}")
@@ -191,6 +195,18 @@ def session_options(base: SessionOptions, overrides: dict[str, object]) -> Sessi
     changed = replace(base, **overrides)  # type: ignore[arg-type]
     changed.validate()
     return changed
+
+
+def check_kinds(options: EngineOptions | SessionOptions) -> None:
+    """Every value is of the kind that its field says: text, an integer, or true or false.
+
+    Raises:
+        OptionError: one is not.
+    """
+    for field in fields(options):
+        value, kinds = getattr(options, field.name), str(field.type).split(" | ")
+        if type(value).__name__ not in [kind.replace("None", "NoneType") for kind in kinds]:
+            raise OptionError(f"{field.name}: expected {_KINDS[kinds[0]]}, found {value!r}")
 
 
 def check_chunk(chunk: int) -> None:

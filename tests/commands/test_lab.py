@@ -54,3 +54,18 @@ def test_no_lab_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(tmp_path)
 
     assert chosen_target("torch", asked(None)).adapter == "torch"
+
+
+def test_a_target_may_not_bear_the_name_of_another_engine_than_it_runs(tmp_path: Path) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_text(HEAD + "targets:\n  torch:\n    adapter: stdio\n")
+
+    with pytest.raises(UsageError, match="target 'torch' of the lab file runs 'stdio'; 'torch' is an engine"):
+        chosen_target("torch", asked(path))
+
+
+def test_a_target_may_bear_the_name_of_the_engine_that_it_runs(tmp_path: Path) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_text(HEAD + "targets:\n  torch:\n    adapter: torch\n    options: {preset: small}\n")
+
+    assert chosen_target("torch", asked(path)).options == {"preset": "small"}

@@ -257,3 +257,13 @@ def test_a_part_of_a_family_that_the_target_says_it_has_not_is_an_error(tmp_path
 
         with pytest.raises(EngineError, match=r"^family_untold: .* is of family recurrent"):
             host.look(session)
+
+
+@pytest.mark.parametrize("option", ["disk", "device"])
+def test_an_option_that_the_harness_gives_is_refused_before_anything_starts(tmp_path: Path, option: str) -> None:
+    target = Target(name="toy", adapter="toy", device="best", options={option: str(tmp_path)})
+
+    with toy_host(tmp_path, target) as host, pytest.raises(UsageError, match=f"option {option}: the harness gives it"):
+        host.start()
+
+    assert host.children == 0

@@ -12,6 +12,8 @@ import torch
 import harness.torch_engine
 from harness.torch_engine import TorchEngine, devices
 from harness.torch_engine.devices import best_device, device_facts, memory_available, open_device
+from harness.torch_engine.errors import OptionError
+from harness.torch_engine.options import EngineOptions, SessionOptions, session_options
 from harness.torch_engine.settings import read_settings
 from tests.torch_engine.support import open_session, options, shared_engine
 
@@ -119,3 +121,19 @@ def test_the_package_imports_nothing_of_the_rest_of_the_harness_but_the_codec() 
 def test_an_unknown_public_name_is_refused() -> None:
     with pytest.raises(AttributeError, match="Nothing"):
         _ = harness.torch_engine.Nothing
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind"),
+    [("threads", "two", "an integer"), ("threads", True, "an integer"), ("preset", 3, "text")],
+)
+def test_an_option_of_another_kind_is_refused_by_name(name: str, value: object, kind: str) -> None:
+    options = EngineOptions(**{name: value})  # type: ignore[arg-type] # of another kind
+
+    with pytest.raises(OptionError, match=f"{name}: expected {kind}, found {value!r}"):
+        options.validate()
+
+
+def test_a_session_option_of_another_kind_is_refused_by_name() -> None:
+    with pytest.raises(OptionError, match="owed: expected true or false, found 1"):
+        session_options(SessionOptions(chunk=64), {"owed": 1})
