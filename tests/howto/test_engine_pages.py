@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -52,6 +53,13 @@ def test_what_could_not_be_tried_is_said(engine: str) -> None:
 
     assert "Not tried" in page.read_text("utf-8")
     assert not list(blocks(page))
+
+
+@pytest.mark.parametrize("engine", ["llamacpp", "mlx", "server", "transformers"])
+def test_a_page_says_with_which_version_it_was_tried(engine: str) -> None:
+    text = (PAGES / f"{engine}.md").read_text("utf-8")
+
+    assert re.search(r"[Tt]ried with\b[^.\n]* [0-9]+\.[0-9]+", text)
 
 
 def test_every_engine_has_a_page_that_is_asked_here() -> None:
