@@ -12,12 +12,13 @@ import torch
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.adapters.mutants.tools import Continues, restore_fewer_rows
 from harness.torch_engine.cache import SessionCache
-from harness.torch_engine.cache_types import CachePlan, Turn
+from harness.torch_engine.cache_types import CachePlan, Restorable, Turn
 from harness.torch_engine.continuing import Continuation
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.handles import SessionHandle
-from harness.torch_engine.keys import Tokens
+from harness.torch_engine.keys import CacheKey, Tokens
 from harness.torch_engine.metadata import decode_metadata
+from harness.torch_engine.models.attention import AttentionState
 from harness.torch_engine.models.ple import BEFORE, PleState
 from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.sampling import Sampler
@@ -347,3 +348,24 @@ class StopFilesToken(Mutant):
     mutant_id = "K02.state-past-key"
     stopped_by = Stop(scenario="D03", cell={"at": "on", "route": "ar"}, check="stop-held", reason="other_count")
     session = _StopFilesToken
+
+
+class _SecondBranchShort(SessionCache):
+    def restore(self, key: CacheKey, destination: Restorable) -> None:
+        super().restore(key, destination)
+        leaf = self._published.get(key)
+        link = None if leaf is None or leaf.parent is None else self._published.get(leaf.parent)
+        if leaf is None or link is None or link.parent is None or not isinstance(destination, TorchSession):
+            return
+        first = next(entry for entry in self._published.values() if entry.parent == leaf.parent)
+        for state in destination.buffers.layers if first is not leaf else ():
+            if isinstance(state, AttentionState):
+                state.k.put(slice(state.kv_rows - 1, state.kv_rows), state.k[:1])
+
+
+class BranchOfBranchShort(Mutant):
+    """A second branch of a link that is no root comes back without its last K row; the first one is whole."""
+
+    mutant_id = "K02.branch-of-branch-short"
+    stopped_by = Stop(scenario="B02", cell={"route": "ar"}, check="c-again", part="kv", phase="restored")
+    store = _SecondBranchShort

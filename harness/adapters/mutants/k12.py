@@ -12,7 +12,8 @@ from torch import Tensor
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.torch_engine.engine import TorchEngine
-from harness.torch_engine.handles import SessionHandle
+from harness.torch_engine.handles import SavedSession, SessionHandle
+from harness.torch_engine.metadata import decode_metadata
 from harness.torch_engine.models.decoder import Decoder
 from harness.torch_engine.options import SessionOptions
 from harness.torch_engine.session import TorchSession
@@ -229,6 +230,29 @@ class _CapturesAgain(TorchSession):
             super().settle()
         finally:
             self.decoder = own
+
+
+class _CapturesAgainAfterHandle(_CapturesAgain):
+    def restore_parts(self, saved: SavedSession, layout: StateLayout) -> None:
+        super().restore_parts(saved, layout)
+        self._steps, self._prefix = 1, decode_metadata(saved.snapshot.meta).position
+
+    def reset(self) -> None:
+        super().reset()
+        self._steps = 0
+
+    def _restore_prefix(self) -> int:
+        found = super()._restore_prefix()
+        self._steps = 0
+        return found
+
+
+class GraphOfHandleWraps(Mutant):
+    """A graph of steps behind a saved session serves so many; then it is captured anew, with its first position."""
+
+    mutant_id = "K12.graph-of-handle-wraps"
+    stopped_by = Stop(scenario="A05", check="long-on", part="recurrent", phase="end")
+    session = _CapturesAgainAfterHandle
 
 
 class GraphOfHitWraps(Mutant):
