@@ -83,7 +83,7 @@ def _annotated(kind: str, findings: Sequence[Finding], report: GateReport) -> It
         place = f" (at {inside})" if inside else ""
         yield _command(kind, file, one.rule, f"{one.message}{place}. Fix: {one.hint}")
     if len(shown) < len(findings):
-        rest = f"{len(findings) - len(shown)} more; the log lists them. {ending(report.exit_code)}"
+        rest = f"{len(findings) - len(shown)} more; the log lists them. {ending(report)}"
         yield _command(kind, "", "statecert gate", rest)
 
 
@@ -97,7 +97,7 @@ def summary(report: GateReport) -> bytes:
     lines = [
         f"### statecert gate: exit {int(report.exit_code)}",
         "",
-        f"{ending(report.exit_code)}. Read: {read_in_words(report)}; {counted(len(report.rules), 'rule')} ran.",
+        f"{ending(report)}. Read: {read_in_words(report)}; {counted(len(report.rules), 'rule')} ran.",
         *_table("Findings", [(one.rule, one.where, one.message) for one in report.findings]),
         *_table("Waived", [(one.finding.rule, one.finding.where, f"by {one.event}") for one in report.waived]),
         *_table("Stops", [("", stop, "") for stop in report.stops]),

@@ -27,11 +27,13 @@ _MOST_NAMED: Final = 6
 _MOST_PATHS: Final = 8
 _ENDINGS: Final[Mapping[ExitCode, str]] = {
     ExitCode.GOOD: "good: every record is valid",
-    ExitCode.FINDINGS: "findings: the records are valid, what was required is not met",
-    ExitCode.INVALID: "invalid: a record cannot be trusted",
-    ExitCode.BROKEN: "broken: a rule did not end; nothing is known of what it did not judge",
-    ExitCode.NOTHING: "nothing to check: no certificate",
+    ExitCode.FINDINGS: "not met: the records are valid, and not all is there that was required of them",
+    ExitCode.INVALID: "invalid: a record cannot be trusted, so no outcome counts",
+    ExitCode.BROKEN: "broken: a rule did not end; nothing is known of what it did not judge, so no outcome counts",
+    ExitCode.NOTHING: "nothing to check: no certificate, which is no pass",
 }
+_ACCEPTED: Final = (ExitCode.GOOD, ExitCode.FINDINGS)
+"""Ends in which the records are what they say, so that their outcomes may be shown as such."""
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:
@@ -45,9 +47,18 @@ def read_in_words(report: GateReport) -> str:
     return f"{counted(report.certificates, 'certificate')}, {files}, {counted(report.events, 'event')}"
 
 
-def ending(code: ExitCode) -> str:
-    """Return in words how a gate run ended."""
-    return _ENDINGS.get(code, "")
+def ending(report: GateReport) -> str:
+    """Return in words how a gate run ended; a good end says what stands beside it, since often nothing else is read."""
+    words = _ENDINGS.get(report.exit_code, "")
+    if report.exit_code is not ExitCode.GOOD:
+        return words
+    if report.waived:
+        words = f"good: nothing was found that is not waived ({counted(len(report.waived), 'finding')})"
+    beside = [
+        *([counted(len(report.stops), "stop")] if report.stops else []),
+        *([counted(len(report.contested), "contested claim")] if report.contested else []),
+    ]
+    return f"{words}; valid is not passed: {', '.join(beside)}" if beside else words
 
 
 def safe(text: str) -> str:
@@ -117,16 +128,23 @@ def _waiver(one: Waived) -> str:
 
 
 def _totals(report: GateReport) -> list[str]:
-    outcomes = ", ".join(f"{count} {safe(name)}" for name, count in report.outcomes.items()) or "none"
     errors = sum(1 for finding in report.findings if finding.severity == "error")
     notes, stops = len(report.findings) - errors, counted(len(report.stops), "stop")
     return [
         f"read   {read_in_words(report)}",
-        f"cells  {outcomes} (of current certificates)",
+        f"cells  {_outcomes(report)}",
         f"rules  {len(report.rules)} ran: {' '.join(report.rules)}",
         f"found  {counted(errors, 'finding')}, {counted(notes, 'note')}, {stops} listed, {len(report.waived)} waived",
-        f"gate   exit {int(report.exit_code)}, {ending(report.exit_code)}",
+        f"gate   exit {int(report.exit_code)}, {ending(report)}",
     ]
+
+
+def _outcomes(report: GateReport) -> str:
+    """Return the outcomes of cells; where a record may say anything, as what is claimed."""
+    outcomes = ", ".join(f"{count} {safe(name)}" for name, count in report.outcomes.items()) or "none"
+    if report.exit_code in _ACCEPTED:
+        return f"{outcomes} (of current certificates)"
+    return f"claimed, not accepted: {outcomes}" if report.outcomes else outcomes
 
 
 def to_mapping(report: GateReport) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,8 @@ from harness.errors import ExitCode, UsageError
 from harness.gating import outputs
 from harness.gating.gate import gate
 from harness.gating.rules import RULES
-from harness.model.certificate import Finding, GateReport
+from harness.model.certificate import Finding, GateReport, Waived
+from harness.model.noun import replace
 from harness.wire import canonical, schemas
 from tests.gating.all_fixtures import FIXTURES
 from tests.gating.fixtures import valid, valid_stop
@@ -55,6 +57,51 @@ def test_hostile_text_gives_valid_json_too() -> None:
     assert "\x1b" not in value["findings"][0]["message"]
 
 
+def ended(code: ExitCode, **fields: Any) -> list[str]:
+    return outputs.text(replace(report(), exit_code=code, outcomes={"pass": 3}, stops=(), **fields)).splitlines()
+
+
+@pytest.mark.parametrize("code", [ExitCode.INVALID, ExitCode.BROKEN])
+def test_an_end_in_which_records_may_say_anything_shows_outcomes_as_claims(code: ExitCode) -> None:
+    lines = ended(code)
+
+    assert "cells  claimed, not accepted: 3 pass" in lines
+    assert lines[-1].startswith(f"gate   exit {int(code)}, ")
+    assert lines[-1].endswith("no outcome counts")
+
+
+@pytest.mark.parametrize("code", [code for code in ExitCode if code is not ExitCode.GOOD])
+def test_only_a_good_end_says_good_or_valid_first(code: ExitCode) -> None:
+    last = ended(code)[-1]
+
+    assert not re.match(r"gate   exit \d, (good|every|valid|pass)", last)
+    assert ExitCode.USAGE is code or last.partition(", ")[2]
+
+
+def test_the_counts_of_valid_records_are_shown_as_they_are() -> None:
+    assert "cells  3 pass (of current certificates)" in ended(ExitCode.GOOD)
+    assert "cells  3 pass (of current certificates)" in ended(ExitCode.FINDINGS)
+    assert ended(ExitCode.FINDINGS)[-1].startswith("gate   exit 1, not met: ")
+
+
+def test_a_good_end_tells_of_stops_contested_claims_and_waivers() -> None:
+    waived = (Waived(finding=finding(), event="ab" * 32, until="2026-12-31"),)
+    shown = outputs.text(replace(report(), exit_code=ExitCode.GOOD, waived=waived, contested=("a", "b")))
+
+    assert shown.splitlines()[-1] == (
+        "gate   exit 0, good: nothing was found that is not waived (1 finding); "
+        "valid is not passed: 1 stop, 2 contested claims"
+    )
+    assert ended(ExitCode.GOOD)[-1] == "gate   exit 0, good: every record is valid"
+
+
+def test_nothing_to_check_is_said_to_be_no_pass(tmp_path: Path) -> None:
+    lines = outputs.text(gate([tmp_path])).splitlines()
+
+    assert "cells  none" in lines
+    assert lines[-1] == "gate   exit 5, nothing to check: no certificate, which is no pass"
+
+
 def test_a_hostile_file_name_is_shown_escaped(tmp_path: Path) -> None:
     FIXTURES["stray_name_with_escapes"].build(tmp_path)
 
@@ -78,7 +125,7 @@ def test_the_text_has_findings_hints_once_totals_and_one_verdict(tmp_path: Path)
     assert lines[1].startswith("      fix: ")
     assert sum("      fix: restore the file as it was issued; documents" in line for line in lines) == 1
     assert any(line.startswith(f"rules  {len(found.rules)} ran: CG001") for line in lines)
-    assert lines[-1] == "gate   exit 2, invalid: a record cannot be trusted"
+    assert lines[-1] == "gate   exit 2, invalid: a record cannot be trusted, so no outcome counts"
 
 
 def test_one_of_a_thing_is_counted_in_the_singular(tmp_path: Path) -> None:
