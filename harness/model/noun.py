@@ -119,16 +119,25 @@ def _first_init(made: type) -> Callable[..., None]:
 
 def _filled(made: type, noun: object, named: Mapping[str, object]) -> bool:
     """Set all slots; False where an argument is missing or unknown, which the compiled ``__init__`` words best."""
+    known: Mapping[str, object] = made.__noun_defaults__  # type: ignore[attr-defined]
     used = 0
-    for name, default in defaults(made):
+    for name in made.__slots__:  # type: ignore[attr-defined]
         if name in named:
             used += 1
-            object.__setattr__(noun, name, named[name])
-        elif default is NO_DEFAULT:
-            return False
+            value = named[name]
         else:
-            object.__setattr__(noun, name, default)
+            value = known.get(name, NO_DEFAULT)
+            if isinstance(value, _Field):
+                value = _default(value)
+            if value is NO_DEFAULT:
+                return False
+        object.__setattr__(noun, name, value)
     return used == len(named)
+
+
+def _default(of: _Field) -> object:
+    make = of.default_factory
+    return make() if callable(make) else of.default
 
 
 def _init(made: type) -> Callable[..., None]:
@@ -165,10 +174,7 @@ def defaults(noun: type) -> Iterator[tuple[str, object]]:
     known: Mapping[str, object] = vars(noun)["__noun_defaults__"]
     for name in vars(noun)["__slots__"]:
         default = known.get(name, NO_DEFAULT)
-        if isinstance(default, _Field):
-            made = default.default_factory
-            default = made() if callable(made) else default.default
-        yield name, default
+        yield name, _default(default) if isinstance(default, _Field) else default
 
 
 class _Fields:

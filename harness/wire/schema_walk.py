@@ -110,7 +110,8 @@ class Walker:
             yield make(self, value, schema, name)
 
     def _object(self, schema: Schema, name: str) -> Check:
-        properties = {key: self._later(value, name) for key, value in schema.get("properties", {}).items()}
+        properties: Mapping[str, Any] = schema.get("properties", {})
+        known: dict[str, Check] = {}  # of the properties, those that were met
         required: Sequence[str] = schema.get("required", ())
         other = self._later(schema.get("additionalProperties", True), name)
         keys = self._later(schema["propertyNames"], name) if "propertyNames" in schema else None
@@ -125,7 +126,12 @@ class Walker:
                 if key not in value:
                     return False
             for key, item in value.items():
-                if not properties.get(key, other)(item) or (keys is not None and not keys(key)):
+                one = known.get(key)
+                if one is None:
+                    one = other
+                    if key in properties:
+                        one = known[key] = self._check(properties[key], name)
+                if not one(item) or (keys is not None and not keys(key)):
                     return False
             return True
 

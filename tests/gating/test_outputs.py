@@ -155,7 +155,7 @@ def test_stops_are_shown_when_nothing_is_wrong(tmp_path: Path) -> None:
     shown = outputs.text(gate([tmp_path]))
 
     assert ".json: stop" in shown
-    assert shown.endswith("gate   exit 0, good: every record is valid\n")
+    assert shown.endswith("gate   exit 0, good: every record is valid; valid is not passed: 1 stop\n")
 
 
 def test_many_findings_are_cut_in_the_text_and_whole_in_json() -> None:
