@@ -148,7 +148,7 @@ def guarded(name: str, words: Sequence[str]) -> int:
         code = int(_run_parsed(module, name, words) if plain is None or has_options else plain(words))
         sys.stdout.flush()
     except StatecertError as problem:
-        sys.stderr.write(f"statecert: {problem}\n")
+        sys.stderr.write(f"statecert: {_harmless(problem)}\n")
         return int(problem.exit_code)
     except KeyboardInterrupt as stop:
         sys.stderr.write(f"statecert: interrupted; {stop or 'what was written before is intact'}\n")
@@ -161,6 +161,13 @@ def guarded(name: str, words: Sequence[str]) -> int:
     return code
 
 
+def _harmless(text: object) -> str:
+    """What went wrong may name a file that a stranger named: nothing of it acts on a terminal or a log."""
+    from harness.reporting.escape import lines
+
+    return lines(text)
+
+
 def _broken(problem: Exception) -> int:
     """Say what broke in one line; a bug, and nothing that the system refused, is followed by where it happened."""
     try:
@@ -171,7 +178,9 @@ def _broken(problem: Exception) -> int:
         what = f" {problem.filename}" if problem.filename else ""
         sys.stderr.write(f"statecert: the system refused{what}: {problem.strerror}; choose another place\n")
         return int(ExitCode.BROKEN)
-    sys.stderr.write(f"statecert: internal error: {type(problem).__name__}: {' '.join(str(problem).split())}\n")
+    sys.stderr.write(
+        f"statecert: internal error: {type(problem).__name__}: {_harmless(' '.join(str(problem).split()))}\n"
+    )
     if not isinstance(problem, OSError):
         import traceback
 

@@ -191,7 +191,9 @@ def _fix(folders: Sequence[str]) -> None:
         try:
             written = regenerate_all(Path(folder))
         except InvalidDocumentError as problem:
-            sys.stderr.write(f"statecert: nothing is fixed in {folder}: {problem}\n")
+            from harness.reporting.escape import lines
+
+            sys.stderr.write(f"statecert: nothing is fixed in {folder}: {lines(problem)}\n")
             continue
         for path in written:
             sys.stderr.write(f"fixed {path}\n")

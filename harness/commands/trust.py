@@ -71,6 +71,7 @@ def _add(args: argparse.Namespace) -> ExitCode:
 
 
 def _list(args: argparse.Namespace) -> ExitCode:
+    from harness.reporting.escape import plain
     from harness.wire.allowed_signers import parse_revoked, parse_signers
     from harness.wire.sshsig import fingerprint
 
@@ -84,8 +85,8 @@ def _list(args: argparse.Namespace) -> ExitCode:
     for line in lines:
         state = "  REVOKED" if line.key in revoked else ""
         after, before = _day(line.valid_after), _day(line.valid_before)
-        sys.stdout.write(f"{line.principals}  {fingerprint(line.key)}{state}\n")
-        sys.stdout.write(f"    namespaces {line.namespaces or '(any)'}; valid {after} to {before}\n")
+        sys.stdout.write(f"{plain(line.principals)}  {fingerprint(line.key)}{state}\n")
+        sys.stdout.write(f"    namespaces {plain(line.namespaces or '(any)')}; valid {after} to {before}\n")
     for key in sorted(revoked - {line.key for line in lines}):
         sys.stdout.write(f"(no principal)  {fingerprint(key)}  REVOKED\n")
     return ExitCode.GOOD

@@ -141,16 +141,17 @@ def exit_code(checked: Sequence[Checked]) -> ExitCode:
 
 
 def _as_text(checked: Sequence[Checked]) -> str:
+    from harness.reporting.escape import plain
     from harness.wire.signed_documents import DEMONSTRATED, DEMONSTRATION, PROVES, PROVES_NOT
 
     bad = sorted(
         (one for one in checked if one.reason is not None), key=lambda one: (one.reason == "unsigned", one.path)
     )
-    lines = [f"{one.path}  {one.message}" for one in bad]
+    lines = [f"{plain(one.path)}  {plain(one.message)}" for one in bad]
     by = sorted({(one.principals, one.fingerprint) for one in checked if one.reason is None})
     for principals, print_of_key in by:
         count = sum((one.principals, one.fingerprint) == (principals, print_of_key) for one in checked)
-        lines.append(f"{count} signed by {principals} ({print_of_key})")
+        lines.append(f"{count} signed by {plain(principals)} ({print_of_key})")
     lines.append(f"{len(checked) - len(bad)} of {len(checked)} documents have a signature that counts")
     shown = any(principals.startswith(DEMONSTRATION) for principals, _ in by)
     return "\n".join([*lines, PROVES, PROVES_NOT, *([DEMONSTRATED] if shown else []), ""])

@@ -51,6 +51,11 @@ def plain(text: object) -> str:
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} … ({len(shown)} characters)"
 
 
+def lines(text: object) -> str:
+    """Return a message of one or more lines, each as :func:`plain` has it: it may name files of a stranger."""
+    return "\n".join(map(plain, str(text).split("\n")))
+
+
 def markdown(text: object) -> str:
     """Return ``text`` for any place inside a line of Markdown: shown as it is, active nowhere."""
     return _MARKDOWN.sub(_inactive, plain(text))

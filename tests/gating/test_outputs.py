@@ -15,6 +15,7 @@ from harness.gating.gate import gate
 from harness.gating.rules import RULES
 from harness.model.certificate import Finding, GateReport, Waived
 from harness.model.noun import replace
+from harness.model.values import Sha256
 from harness.wire import canonical, schemas
 from tests.gating.all_fixtures import FIXTURES
 from tests.gating.fixtures import valid, valid_stop
@@ -85,7 +86,7 @@ def test_the_counts_of_valid_records_are_shown_as_they_are() -> None:
 
 
 def test_a_good_end_tells_of_stops_contested_claims_and_waivers() -> None:
-    waived = (Waived(finding=finding(), event="ab" * 32, until="2026-12-31"),)
+    waived = (Waived(finding=finding(), event=Sha256("ab" * 32), until="2026-12-31"),)
     shown = outputs.text(replace(report(), exit_code=ExitCode.GOOD, waived=waived, contested=("a", "b")))
 
     assert shown.splitlines()[-1] == (
