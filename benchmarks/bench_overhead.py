@@ -293,7 +293,11 @@ def block(subject: Subject, *, rounds: int) -> Mapping[str, Sequence[Pair]]:
 
 def overhead(subject: Subject, *, blocks: int, rounds: int) -> list[Overhead]:
     """Measure one engine."""
-    found = [block(subject, rounds=rounds) for _ in range(blocks)]
+    found = []
+    for number in range(blocks):
+        found.append(block(subject, rounds=rounds))
+        told = ", ".join(f"{what} {_median_added(found[-1][what], 'processor'):+.2f} %" for what in CALLS)
+        print(f"{subject.name}, block {number + 1} of {blocks}: {told}", file=sys.stderr, flush=True)
     return [judged(f"{subject.name}, {what}", [one[what] for one in found], subject.at_most) for what in CALLS]
 
 
