@@ -107,7 +107,7 @@ class Spool:
             if digest is None:
                 stream = next(looked)
                 digests.append(stream.mark.digest)
-                here = self._keep_rows(part, stream)
+                here = self._keep_rows(part, stream, digests[-1])
                 kept &= here or not keep
             else:
                 digests.append(digest)
@@ -175,11 +175,11 @@ class Spool:
         finally:
             pieces.stop()  # no part is read any more when this look ends, badly too
 
-    def _keep_rows(self, part: Part, found: Found) -> bool:
+    def _keep_rows(self, part: Part, found: Found, sha256: str) -> bool:
         if found.kept < part.view.nbytes and found.piece is None:
-            return found.mark.digest in self
+            return sha256 in self
         stream = self._rows.keep(part.name, found)
-        self._places.setdefault(found.mark.digest, (stream, part.view.nbytes))
+        self._places.setdefault(sha256, (stream, part.view.nbytes))
         return True
 
     def _copied_if_plenty(self, view: memoryview) -> memoryview | None:

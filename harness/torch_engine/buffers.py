@@ -55,6 +55,8 @@ class SessionBuffers:
         self.history = torch.zeros(self.capacity, dtype=torch.int32)  # (capacity,) token ids; host
         self.history_rows = 0
         self.draft: DraftState | None = None
+        self._listed: dict[int, list[FixedPart]] = {}
+        """Fixed parts of delta layers as they were listed last: listed again while the buffers are the same."""
         self.reset()
 
     def add_draft(self, depth: int) -> None:
@@ -159,11 +161,14 @@ class SessionBuffers:
     def _fixed_parts(self, i: int, state: LayerState) -> list[FixedPart]:
         """Fixed parts of layer ``i``."""
         if isinstance(state, DeltaState):
-            kind = state.element.name
-            return [
-                _fixed(f"layer{i}.recurrent", "recurrent", i, state.recurrent, kind),
-                _fixed(f"layer{i}.conv", "conv", i, state.conv),
-            ]
+            kind, known = state.element.name, self._listed.get(i)
+            same = known is not None and known[0].tensor is state.recurrent and known[1].tensor is state.conv
+            if known is None or not same or known[0].element_type != kind:
+                known = self._listed[i] = [
+                    _fixed(f"layer{i}.recurrent", "recurrent", i, state.recurrent, kind),
+                    _fixed(f"layer{i}.conv", "conv", i, state.conv),
+                ]
+            return known
         if isinstance(state, PleState):
             return [
                 _fixed("ple.conv", "ple", HOST_LAYER, state.conv),
