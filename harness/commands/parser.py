@@ -18,7 +18,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the message with the way to help, and leave with the usage code."""
-        sys.stderr.write(f"statecert: {message}{self._meant(message)}\ntry: {self.prog} --help\n")
+        from harness.reporting.escape import lines
+
+        sys.stderr.write(f"statecert: {lines(message + self._meant(message))}\ntry: {self.prog} --help\n")
         raise SystemExit(int(ExitCode.USAGE))
 
     def _meant(self, message: str) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from harness.commands.common import add_json
 from harness.errors import ExitCode, NothingToDoError, UsageError
-from harness.wire import canonical, files
+from harness.wire import files
 
 if TYPE_CHECKING:
     from harness.wire.signed_documents import Checked, Keyring
@@ -55,7 +55,9 @@ def run(args: argparse.Namespace) -> ExitCode:
         raise NothingToDoError(f"no certificate or event in {args.folder}")
     code = exit_code(checked)
     if args.json:
-        sys.stdout.buffer.write(canonical.render(_as_value(checked, code)))
+        from harness.reporting.escape import json_bytes
+
+        sys.stdout.buffer.write(json_bytes(_as_value(checked, code)))
     else:
         sys.stdout.write(_as_text(checked))
     return code

@@ -57,7 +57,9 @@ def assert_harmless(shown: str) -> None:
     assert not any(line.lstrip().startswith("::") for line in shown.splitlines())
 
 
-@pytest.mark.parametrize("command", ["gate", "fix", "verify", "report", "pack", "sign", "history", "judge"])
+@pytest.mark.parametrize(
+    "command", ["gate", "gate --json", "fix", "verify", "verify --json", "report", "pack", "sign", "history", "judge"]
+)
 @pytest.mark.parametrize("spoil", [renamed, broken, signed_nothing, an_event])
 def test_a_name_of_a_file_acts_nowhere(
     lab: Path, spoil: Callable[[Path], None], command: str, capsys: pytest.CaptureFixture[str]
@@ -66,6 +68,8 @@ def test_a_name_of_a_file_acts_nowhere(
     root = lab.parent
     words = {
         "gate": ["gate", str(lab)],
+        "gate --json": ["gate", "--json", str(lab)],
+        "verify --json": ["verify", "--json", str(lab), "--signers", str(root / "signers")],
         "fix": ["gate", "--fix", str(lab)],
         "verify": ["verify", str(lab), "--signers", str(root / "signers")],
         "sign": ["sign", "--key", str(root / "key"), "--folder", str(lab)],
@@ -77,6 +81,14 @@ def test_a_name_of_a_file_acts_nowhere(
     said = capsys.readouterr()
     assert_harmless(said.out + said.err)
     assert code or command in ("report", "pack", "sign")
+
+
+def test_a_word_that_no_command_knows_acts_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
+    """Words of a command line can be names of files, too."""
+    with pytest.raises(SystemExit):
+        main(["gate", f"--{EVIL}\n::error::second"])
+
+    assert_harmless(capsys.readouterr().err)
 
 
 def test_a_name_of_a_signer_acts_nowhere(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
