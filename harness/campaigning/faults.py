@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from harness.campaigning.campaign import Campaign, Tell, Write, conduct, require_able
-from harness.deriving.faults import FAULTS, LEFT_OUT, Flip, plan_flips
+from harness.deriving.faults import CLEAN_EVERY, FAULTS, LEFT_OUT, Flip, plan_flips
 from harness.deriving.prompts import prompt_digest, prompt_ids
 from harness.errors import ProtocolError, RefusedError, UsageError
 from harness.model.evidence import PartRow
@@ -42,7 +42,6 @@ NEEDED: Final = (
     Capability.STORE,
     Capability.CORRUPT,
 )
-_CLEAN_EVERY: Final = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,7 +98,7 @@ def _run_kind(bench: Bench, asked: Asked, kind: str, write: Write, tell: Tell) -
         with _Walk(bench, kind, options, write) as walk:
             flips = plan_flips(walk.references(), count=asked.flips, seed=asked.seed, kind=kind)
             for flip in flips:
-                if flip.number % _CLEAN_EVERY == 0:
+                if flip.number % CLEAN_EVERY == 0:
                     walk.clean()
                 walk.flip(flip)
                 tell(kind, flip.number + 1)

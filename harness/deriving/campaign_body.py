@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -51,6 +52,30 @@ def trust_of(found: CampaignRecords) -> dict[str, object]:
         "hashed_by": about.one_word([str(one["hashed_by"]) for one in records]),
         "algorithm": about.one_word([str(one["algorithm"]) for one in records]),
     }
+
+
+def require_children(found: CampaignRecords, where: str, *, hosts: int = 1, least: int = 1) -> None:
+    """Hold the trust of children to their numbers: each host counts its own from 1 on, and leaves none out.
+
+    Args:
+        found: All records.
+        where: What to call the file in an error.
+        hosts: How many hosts there were, each with children of its own.
+        least: How many children there must have been.
+
+    Raises:
+        InvalidDocumentError: One is there twice, or missing among the others.
+    """
+    records = [record for record in found.records if record.get("type") == "trust"]
+    counts = Counter(integer_of(one, "child") for one in records)
+    rising = [counts[number] for number in range(1, max(counts, default=0) + 1)]
+    if not rising:
+        return  # nothing is believed then: the decision says so
+    if max(rising) > hosts or rising != sorted(rising, reverse=True) or len(records) < least:
+        raise InvalidDocumentError(
+            f"found trust of {len(records)} children; expected {least} at least, numbered from 1 on by {hosts} hosts",
+            where=where,
+        )
 
 
 def mapping_of(record: Record, name: str) -> Mapping[str, object]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from harness.deriving.campaign_body import integer_of, mapping_of, trust_of
+from harness.deriving.campaign_body import integer_of, mapping_of, require_children, trust_of
 from harness.deriving.checks.inventory import WIDTHS
 from harness.errors import InvalidDocumentError
 from harness.model.campaign import CampaignRecords, Record
@@ -24,6 +24,8 @@ FAULTS: Final = "faults"
 LEFT_OUT: Final = frozenset({Family.META, Family.LOGITS, Family.SAMPLER, Family.IMAGE})
 """Families without flips: a changed metadata is refused by name, pending logits and sampler are none at a boundary."""
 
+CLEAN_EVERY: Final = 60
+"""A restore without a flip comes before each so many flips, and one after the last."""
 _FIELDS: Final = ("where", "part", "byte", "mask")
 _COLUMNS: Final = ("flips", "located", "refused", "restored", "prefilled", "logits", "logits_end", "tokens")
 _EXPONENTS: Final = {"f64": 52, "f32": 23, "f16": 10, "bf16": 7}
@@ -136,6 +138,7 @@ def derive_faults(found: CampaignRecords, where: str = FAULTS) -> dict[str, obje
     for record in found.records[1:-1]:
         reading.take(record)
     kinds = reading.finished()
+    require_children(found, where)
     return {
         "results": [_row(reading, kind) for kind in kinds],
         "by_family": [{"family": name, **_counted(c)} for name, c in _split(kinds, lambda flip: flip.family)],
@@ -156,7 +159,8 @@ class _Kind:
     plan: Sequence[Flip] = ()
     answers: list[Mapping[str, bool]] = field(default_factory=list)
     """Per flip: whether each column says yes."""
-    clean: int = 0
+    clean: list[int] = field(default_factory=list)
+    """Per restore without a flip: how many flips came before it."""
     clean_differing: int = 0
 
     @property
@@ -188,6 +192,8 @@ class _Reading:
                 table = observation_from_mapping(record, self.where)
                 if not isinstance(table, PartTable) or part_table(table.rows).root != table.root:
                     raise self._fault("the root of a part table is not the digest of its rows")
+                if table.root in self.tables:
+                    raise self._fault("found a part table twice")
                 self.tables[table.root] = table
             case "reference":
                 self._reference(record)
@@ -195,7 +201,7 @@ class _Reading:
                 self._flip(record)
             case "clean":
                 kind = self._kind(record)
-                kind.clean += 1
+                kind.clean.append(len(kind.answers))
                 kind.clean_differing += _essence(record) != _essence(kind.references[0])
             case "trust":
                 pass
@@ -207,11 +213,13 @@ class _Reading:
         procedure = self._procedure()
         if list(self.kinds) != procedure["element_types"]:
             raise self._fault(f"found the element types {list(self.kinds)}; declared are {procedure['element_types']}")
+        flips = integer_of(procedure, "flips")
+        due = [*range(0, flips, CLEAN_EVERY), flips]
         for kind in self.kinds.values():
-            if len(kind.answers) != procedure["flips"] or len(kind.references) != _REPS or not kind.clean:
+            if len(kind.answers) != flips or len(kind.references) != _REPS or kind.clean != due:
                 raise self._fault(
-                    f"{kind.name}: found {len(kind.answers)} flips of {procedure['flips']}, {len(kind.references)} "
-                    f"references of {_REPS}, {kind.clean} runs without a flip"
+                    f"{kind.name}: found {len(kind.answers)} flips of {flips}, {len(kind.references)} references of "
+                    f"{_REPS}, restores without a flip after {kind.clean} flips; planned after {due}"
                 )
         return list(self.kinds.values())
 
@@ -317,7 +325,7 @@ def _row(reading: _Reading, kind: _Kind) -> dict[str, object]:
     return {
         "element_type": kind.name,
         **_counted(kind.answers),
-        "clean": kind.clean,
+        "clean": len(kind.clean),
         "clean_differing": kind.clean_differing,
         "repeatable": kind.repeatable,
         "parts": len({flip.part for flip in kind.plan}),

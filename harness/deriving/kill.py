@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.deriving.campaign_body import integer_of, mapping_of, trust_of
+from harness.deriving.campaign_body import integer_of, mapping_of, require_children, trust_of
 from harness.deriving.prompts import prompt_digest, prompt_ids
 from harness.errors import InvalidDocumentError
 from harness.model.campaign import CampaignRecords, Record
@@ -119,6 +119,7 @@ class _Reading:
         strange = {str(one["type"]) for one in found.records} - {"header", "kill", "pace", "planted", "trust", "end"}
         if strange:
             raise self._fault(f"found records of type {', '.join(sorted(strange))}")
+        require_children(found, where, hosts=lanes, least=kills + lanes)
         self._shots = [shots[number] for number in range(kills)]
         for record in self._shots:
             self._hold_to_plan(record)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.deriving.campaign_body import mapping_of, trust_of
+from harness.deriving.campaign_body import mapping_of, require_children, trust_of
 from harness.deriving.ids import campaign_key
 from harness.deriving.kv_entries import derive_entries
 from harness.deriving.kv_judging import STOPS, cell_of, reasons_of
@@ -54,6 +54,7 @@ def derive_kv(found: CampaignRecords, where: str) -> dict[str, object]:
         "pages_in_the_page_cache_dropped",
         "seeded_weights",
     ]
+    require_children(found, where, hosts=1 + reading.sittings())
     return {
         **_key(found, reading),
         "results": cells,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Final
 
 from harness.deriving.campaign_body import integer_of, mapping_of
@@ -138,6 +138,10 @@ class Reading:
                 raise self._fault(f"found a {kind} of a group that was not planned")
         if len(self._by.get("kv_round", {})) != len(ids) * self.processes * self.rounds:
             raise self._fault("found rounds that were not planned")
+        for number in range(self.processes):
+            self._get("kv_oracle", number)
+        for group, arm in product(self.groups, arms_of(self.procedure)):
+            self.memory(group, arm)
         asked = asked_of(self.version)
         strange = sorted(f"{one['entry']} {one['name']}" for one in self.probes if not _is_asked(one, asked))
         if strange:

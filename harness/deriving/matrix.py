@@ -118,6 +118,10 @@ def derive_matrix(found: CampaignRecords, where: str) -> dict[str, object]:
     pair_records = sum(one["type"] == "pair" for one in found.records)
     if sorted(met) != sorted(pairs) or pair_records != len(pairs):
         raise InvalidDocumentError(f"found {pair_records} pairs; expected {len(pairs)}, each once", where=where)
+    for kind, key in (("scenario", "id"), ("sound", "cell")):
+        named = [str(one[key]) for one in found.records if one["type"] == kind]
+        if len(set(named)) != len(named):
+            raise InvalidDocumentError(f"found a record of type {kind} twice", where=where)
     rows = [_mutant_row(one, [met[pair] for pair in pairs if pair[0] == one["id"]], sound) for one in mutants]
     results = _by_kind(rows)
     return {

@@ -81,6 +81,11 @@ def derive_selftest(found: CampaignRecords, where: str) -> dict[str, object]:
     groups = [str(name) for name in listed] if isinstance(listed, (list, tuple)) else []
     if strange := {str(one["group"]) for one in asked} - set(groups):
         raise InvalidDocumentError(f"found the groups {', '.join(sorted(strange))}, not announced", where=where)
+    twice = [
+        name for name, count in Counter((str(one["group"]), str(one["name"])) for one in asked).items() if count > 1
+    ]
+    if twice:
+        raise InvalidDocumentError(f"found {' '.join(twice[0])} asked twice", where=where)
     results = [_group(name, [one for one in asked if one["group"] == name]) for name in groups]
     failed = [one for one in asked if one["outcome"] == "fail"]
     unasked = [f"not_asked:{name}" for name in GROUPS if name not in groups]

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.deriving.campaign_body import integer_of, mapping_of, trust_of
+from harness.deriving.campaign_body import integer_of, mapping_of, require_children, trust_of
 from harness.deriving.prompts import prompt_digest, prompt_ids
 from harness.errors import InvalidDocumentError
 from harness.model.campaign import CampaignRecords, Record
@@ -77,6 +77,7 @@ def derive_soak(found: CampaignRecords, where: str) -> dict[str, object]:
         InvalidDocumentError: The records are not those of the plan.
     """
     reading = _Reading(found, where)
+    require_children(found, where)
     row, broken = reading.row(), reading.broken()
     limits = ["one_model", "snapshots_in_memory_only", "resident_memory_of_the_child"]
     return {

@@ -8,6 +8,7 @@ from typing import Any
 from harness.deriving.kill import CLOSE, EVICT, control_seed, plan_shot, shot_ids
 from harness.deriving.prompts import prompt_digest
 from harness.deriving.soak import is_compared, plan_turns, turn_ids
+from harness.model.noun import replace
 from harness.wire.records import record_to_mapping
 from tests.fakes.campaign import TRUST, Flown, Line, digest, header_line
 
@@ -103,7 +104,9 @@ def killed(*, run: int = 2, day: int = 1) -> Flown:
             line["earlier"] = _asked(_text(plan_shot(procedure, shot.earlier).seed), 1)
         lines.append(line)
     lines += [_control(lane) for lane in (0, 1)]
-    lines.append(record_to_mapping(TRUST))
+    # each kill ends a child, and each lane has one more
+    children = [TRUST] * 2 + [replace(TRUST, child=number) for number in (2, 2, 3, 3, 4, 4)]
+    lines += [record_to_mapping(one) for one in children]
     return Flown(lines=lines)
 
 
