@@ -228,6 +228,10 @@ class RemoteSession:
         """Return the bytes of a part as they are now."""
         return _frame(self._call("ship", {"part": part}))
 
+    def favoured(self) -> Sequence[int]:
+        """Return the tokens with the largest of the pending logits; none where nobody can tell."""
+        return _integers(self._call("favoured", {}), "tokens")
+
     def dump(self, part: str, sha256: str) -> None:
         """Keep one part in the spool, also above its budget."""
         self._call("dump", {"part": part, "sha256": sha256})

@@ -21,6 +21,7 @@ from harness.engines.archives import coded
 from harness.engines.channel import Message
 from harness.engines.desk import Desk, begun, mapping, number, options, text, tokens, unseen
 from harness.engines.interface import Adapter, Aimed, Planning, Session, StatePart, Suggesting
+from harness.engines.largest import largest
 from harness.engines.locating import locate
 from harness.engines.looking import Logits, labels, logits_of, part_views, signed
 from harness.engines.measuring import measure
@@ -288,6 +289,14 @@ class Server(Desk):
         _, view = self._part(message)
         return {"bytes": view.nbytes}, (view,)
 
+    def favoured(self, message: Message) -> dict[str, object]:
+        """Say which tokens have the largest of the pending logits; none where their element type cannot be read."""
+        element_type, _, view = self._numbers(Message(body={**message.body, "part": str(Family.LOGITS)}, frames=()))
+        try:
+            return {"tokens": list(largest(view, element_type))}
+        except ValueError as error:
+            raise ProtocolError(f"logits: {error}") from error
+
     def dump(self, message: Message) -> dict[str, object]:
         """Keep one part in the spool, also above its budget."""
         name, sha256 = text(message.body, "part"), text(message.body, "sha256")
@@ -427,6 +436,7 @@ _OPERATIONS: Final[Mapping[str, Callable[[Server, Message], dict[str, object] | 
     "look": Server.look,
     "encode": Server.encode,
     "ship": Server.ship,
+    "favoured": Server.favoured,
     "dump": Server.dump,
     "locate": Server.locate,
     "measure": Server.measure,

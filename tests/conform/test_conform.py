@@ -50,6 +50,7 @@ BAD = [
     ("other_word", "refusals", "the word for it is 'state'"),
     ("takes_any_option", "refusals", "an unknown engine option was not refused"),
     ("cannot_sample", "capabilities", "sampling is declared and was refused"),
+    ("tells_other_tokens", "capabilities", "and the largest of logits() is at"),
     ("corrupts_nothing", "capabilities", "corrupt is declared"),
     ("reuses_abandoned", "capabilities", "abandoned is reused"),
     ("reset_keeps_state", "reset", "after reset() part layer1.recurrent"),

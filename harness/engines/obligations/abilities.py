@@ -54,6 +54,15 @@ def _logits_work(kit: Kit) -> None:
     require(not looks["begun"].logits, "logits() are there before anything was forwarded; return None then")
     require(looks["prefilled"].logits and looks["decoded"].logits, "logits() is None when tokens can be sampled")
     require(looks["prefilled"].logits_finite, "logits() hold an infinity or a NaN")
+    with kit.session() as session:
+        for end in session.begin(LONG, cache=False).value.schedule:
+            session.prefill(end)
+        for number in range(1, 4):
+            favoured, told = session.favoured(), session.decode(1, {}).value.tokens
+            require(
+                not favoured or set(told) <= set(favoured),
+                f"greedy token {number} is {list(told)}, and the largest of logits() is at {list(favoured[:3])}",
+            )
 
 
 def _boundaries_work(kit: Kit) -> None:

@@ -297,6 +297,12 @@ class CannotSample(Variant):
         return super().capabilities() | {Capability.SAMPLING}
 
 
+class TellsOtherTokens(Variant):
+    class Session(StarterSession):
+        def decode(self, count: int, sampler: Mapping[str, int]) -> Sequence[int]:
+            return [token ^ 1 for token in super().decode(count, sampler)]
+
+
 class CorruptsNothing(Variant):
     class Session(StarterSession):
         def corrupt(self, part: str, byte: int, mask: int) -> None:
