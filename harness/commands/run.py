@@ -12,6 +12,7 @@ With ``--fork`` no child imports the engine again: for a survey of an engine who
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -242,10 +243,10 @@ def _epilogue(
     if drafts:
         say(f"drafts        {folder / 'drafts'} ({len(finished) - issued}): {'; '.join(drafts)}\n")
     if issued:
-        say(f"next          {typed()} report {certificates}\n")
-        say(f"              {typed()} gate {certificates} --require-pass\n")
+        say(f"next          {typed()} report {shlex.quote(str(certificates))}\n")
+        say(f"              {typed()} gate {shlex.quote(str(certificates))} --require-pass\n")
     else:
-        say(f"next          {typed()} judge {finished[0].evidence}\n" if finished else "")
+        say(f"next          {typed()} judge {shlex.quote(str(finished[0].evidence))}\n" if finished else "")
 
 
 def broken_off(left: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -224,3 +225,36 @@ class ZeroKeepsSpares(Mutant):
     mutant_id = "K15.zero-keeps-spares"
     stopped_by = Stop(scenario="E17", cell={"budget": "bytes", "policy": "whole"}, check="all-of-it-goes")
     store = _TrimsUnderPressure
+
+
+class _SizeWithout(Snapshotter):
+    family: ClassVar[str] = ""
+    """Whose fixed parts are left out where room is made, and copied all the same."""
+
+    def size(self, layout: StateLayout, starts: Sequence[int], meta: bytes) -> int:
+        left_out = sum(part.nbytes for part in layout.fixed if part.family == self.family)
+        return super().size(layout, starts, meta) - left_out
+
+
+class _SizeWithoutDraft(_SizeWithout):
+    family = "draft"
+
+
+class SizeWithoutDraft(Mutant):
+    """Room is made for a snapshot without what its draft head has beside its rows."""
+
+    mutant_id = "K15.size-without-draft"
+    stopped_by = Stop(scenario="E61", cell={"kind": "drafting"}, check="one-stays")
+    snapshotter = _SizeWithoutDraft
+
+
+class _SizeWithoutWindow(_SizeWithout):
+    family = "window"
+
+
+class SizeWithoutWindow(Mutant):
+    """Room is made for the rows of a snapshot and not for its windows."""
+
+    mutant_id = "K15.size-without-window"
+    stopped_by = Stop(scenario="E61", cell={"kind": "sliding"}, check="one-stays")
+    snapshotter = _SizeWithoutWindow
