@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -169,6 +170,9 @@ def test_without_one_the_pinned_torch_is_installed(desk: Desk) -> None:
     assert command[-2:] == ["-e", f"{desk.folder}[dev]"]
     assert "--no-compile" in command
     assert compiling[1:3] == ["-m", "compileall"]
+    seldom = re.compile(compiling[compiling.index("-x") + 1])
+    assert seldom.search("lib/site-packages/transformers/models/x/y.py")
+    assert not any(seldom.search(f"lib/site-packages/{name}") for name in ("torch/nn/testing.py", "transformers/x.py"))
 
 
 def test_an_environment_that_is_up_to_date_is_left_alone(desk: Desk) -> None:
