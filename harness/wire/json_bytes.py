@@ -9,8 +9,11 @@ refuse the same things (``tests/wire/test_json_bytes.py``).
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import Enum
+from json.decoder import JSONDecoder
+from json.encoder import JSONEncoder
+from json.encoder import encode_basestring as _quoted
 from operator import attrgetter
 from typing import Any, Final, Literal, NoReturn
 
@@ -55,66 +58,13 @@ def _refuse(_text: str) -> NoReturn:
     raise _UnsureError
 
 
-class _Reader:
-    """What the scanner of the standard library asks a reader for."""
-
-    strict = True
-    object_hook = object_pairs_hook = None
-    parse_float = parse_constant = staticmethod(_refuse)
-
-    def __init__(self, parse_int: Callable[[str], int]) -> None:
-        self.parse_int = parse_int
-
-
-def _decoder(parse_int: Callable[[str], int]) -> Callable[[str], object]:
-    """Return a reader of JSON text, which raises ``ValueError`` for anything else.
-
-    The package ``json`` compiles five expressions when it is imported, which the scanner and the encoder that do its
-    work have no use for: so these two are taken from where it has them.
-    """
-    try:
-        scanner: Any = __import__("_json").make_scanner(_Reader(parse_int))
-    except (ImportError, AttributeError, TypeError):  # an interpreter that was built otherwise
-        import json
-
-        return json.JSONDecoder(parse_int=parse_int, parse_float=_refuse, parse_constant=_refuse).decode
-
-    def decode(text: str) -> object:
-        try:
-            value, end = scanner(text, len(text) - len(text.lstrip(_BLANK)))
-        except StopIteration:
-            raise ValueError("no value where one must be") from None
-        if end != len(text.rstrip(_BLANK)):
-            raise ValueError("more text after the value")
-        found: object = value
-        return found
-
-    return decode
-
-
-def _encoder() -> tuple[Callable[[object], str], Callable[[str], str]]:
-    """Return a writer of compact JSON text, and one of a single text with its quotes; from where ``json`` has them."""
-    default = attrgetter("value")
-    try:
-        module: Any = __import__("_json")
-        quoted: Callable[[str], str] = module.encode_basestring
-        pieces: Any = module.make_encoder(None, default, quoted, None, ":", ",", True, False, True)  # noqa: FBT003
-    except (ImportError, AttributeError, TypeError):
-        from json.encoder import JSONEncoder, encode_basestring
-
-        writer = JSONEncoder(
-            ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":"), default=default
-        )
-        return writer.encode, encode_basestring
-    return lambda value: "".join(pieces(value, 0)), quoted
-
-
-_BLANK: Final = " \t\n\r"
-_decode: Final = _decoder(int)
+_decode: Final = JSONDecoder(parse_float=_refuse, parse_constant=_refuse).decode
 """Reads text without a number that :func:`_integer` would refuse: then nothing of it is called for each of them."""
-_decode_each: Final = _decoder(_integer)
-_encode, _quoted = _encoder()
-"""The first writes what :func:`_level` has gone through; a member of an enum that is no text or number is its value."""
+_decode_each: Final = JSONDecoder(parse_int=_integer, parse_float=_refuse, parse_constant=_refuse).decode
+_encode: Final = JSONEncoder(
+    ensure_ascii=False, check_circular=False, sort_keys=True, separators=(",", ":"), default=attrgetter("value")
+).encode
+"""Writes what :func:`_level` has gone through; a member of an enum that is neither text nor a number is its value."""
 
 
 def expect(size: int) -> None:
