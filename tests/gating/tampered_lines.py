@@ -24,7 +24,6 @@ COMMITTED: Final = Path(__file__).parents[2] / "certificates"
 EXCEPTIONS: Final = {
     "selftest asked deleted": "how many questions a group has is told by its records alone",
     "fuzz round deleted": "a campaign of minutes announces no rounds; only the last one can go",
-    "kill trust deleted": "the last child of a lane may have been one too many; one in the middle is missed",
     "matrix trust deleted": "the children of a matrix are replaced, and those of mutants tell nothing",
     "matrix trust doubled": "several hosts count their children, each from 1 on",
     "matrix scenario deleted": "of one that no mutant meets nothing is derived",
