@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -40,6 +41,20 @@ def test_the_code_of_the_step_that_fails_is_the_end_and_the_others_are_ended(tmp
 
 def test_a_step_that_a_signal_ends_is_a_failure() -> None:
     assert _beside("kill -9 $$", "true").returncode == 137
+
+
+def test_an_interrupt_ends_all_steps(tmp_path: Path) -> None:
+    steps = [f"touch {tmp_path}/{name}; sleep 50; touch {tmp_path}/late" for name in "ab"]
+    with subprocess.Popen([sys.executable, str(TOOL), *steps], stderr=subprocess.PIPE) as running:
+        while len(list(tmp_path.iterdir())) < len(steps):
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        began = time.monotonic()
+
+        assert running.wait(timeout=600) != 0
+
+    assert time.monotonic() - began < 30
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
 def test_without_steps_it_is_a_usage_error() -> None:
