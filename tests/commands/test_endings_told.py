@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from harness.commands.common import typed
-from harness.commands.run import broken_off
-from harness.pipeline import own_scenarios
+from harness.commands.run import _epilogue, broken_off
+from harness.pipeline import Finished, own_scenarios
 from harness.wire.resources import resource_names, resource_text
 from tests.commands.command_support import TOY_SCENARIO, statecert
 
@@ -64,3 +66,13 @@ def test_a_plan_beside_scenarios_of_your_own_says_that_it_is_not_about_them(tmp_
     assert silent.returncode == told.returncode == 0
     assert "of your own" not in silent.stderr
     assert "not the 1 of your own in scenarios/: for those say --scenarios scenarios" in told.stderr
+
+
+def test_a_hint_quotes_a_folder_that_a_shell_would_take_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = cast("Finished", SimpleNamespace(evidence=tmp_path / "my runs" / "one.jsonl", draft="dirty_tree"))
+
+    _epilogue([found], tmp_path / "my runs", tmp_path / "c", left=(), interrupted=False)
+
+    assert capsys.readouterr().out.splitlines()[-1].endswith(f"judge '{found.evidence}'")
