@@ -13,6 +13,7 @@ settings.load_profile("patient")
 ROOT = Path(__file__).parent
 LONG = (
     "tests/real_engines/test_mlx.py",
+    "tests/llamacpp/test_llamacpp_engine.py",
     "tests/server/test_real_server.py",
     "tests/deriving/test_course.py",
     "tests/plugin/test_pytest_plugin.py",
@@ -22,11 +23,13 @@ LONG = (
     "tests/variations/test_variations.py",
     "tests/commands/test_exit_codes.py",
     "tests/engines/test_forking.py",
+    "tests/gating/test_rules.py",
     "tests/conform/test_conform.py",
     "tests/campaigns/test_kv_resuming.py",
     "tests/server/test_ladder.py",
     "tests/fuzz/test_fuzz.py",
     "tests/commands/test_bad_input.py",
+    "tests/running/test_jobs.py",
     "tests/selftest/test_selftest.py",
     "tests/campaigns/test_campaign_counts.py",
     "tests/campaigns/test_campaign_matrix.py",
