@@ -7,12 +7,11 @@ certificates and the ledger: whoever files a certificate writes it, and a gate m
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from harness.deriving.ids import id12
 from harness.deriving.status import derive_status, in_order
 from harness.model.certificate import Event
-from harness.model.noun import NamedTuple
 from harness.model.values import ReasonCode
 
 _WORDS: Final = {

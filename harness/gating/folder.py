@@ -14,10 +14,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
-from typing import Final, overload
+from typing import Final, NamedTuple, overload
 
 from harness.errors import InvalidDocumentError
-from harness.model.noun import NamedTuple
 
 MAX_DOCUMENT_BYTES: Final = 8 * 1024 * 1024
 """Of a certificate, an event, a README or a signature."""

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, overload
-
-from harness.model.noun import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
 if TYPE_CHECKING:
     from harness.model.certificate import Event

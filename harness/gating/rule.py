@@ -10,7 +10,7 @@ five times as much to make.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.errors import ExitCode
 from harness.gating.folder import Entry, Folder
@@ -18,7 +18,6 @@ from harness.gating.known import Known
 from harness.gating.sight import Sight
 from harness.model.certificate import Event
 from harness.model.evidence import Evidence
-from harness.model.noun import NamedTuple
 
 if TYPE_CHECKING:
     from harness.deriving.prose import Prose

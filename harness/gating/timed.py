@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from harness.gating.rule import Body, Subject
 from harness.model.evidence import Turn
-from harness.model.noun import NamedTuple
 from harness.model.scenario import CheckSpec
 
 CODE: Final = "LAT.PAIRED@"

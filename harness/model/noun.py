@@ -10,12 +10,11 @@ Only one kind is made: frozen, keyword-only, slotted, without a base class of it
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import attrgetter, itemgetter
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
-__all__ = ["NO_DEFAULT", "NamedTuple", "dataclass", "defaults", "field", "replace"]
+__all__ = ["NO_DEFAULT", "dataclass", "defaults", "field", "replace"]
 
 _Noun = TypeVar("_Noun")
 
@@ -243,106 +242,8 @@ _SHARED: Final[Mapping[str, object]] = {
 }
 
 
-# -- tuples with names -------------------------------------------------------------------------------------------------
-
-
-class _TupleMaker(type):
-    """Makes a tuple with names; the class that comes of it is a plain one, as that of :class:`typing.NamedTuple` is.
-
-    The real one looks at each annotation and compiles ``__new__`` at once, which takes several times as long.
-    """
-
-    def __new__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any]) -> type:
-        """Return the class, or the one that stands for all of them where it has no base."""
-        if not bases:
-            return super().__new__(cls, name, bases, space)
-        names = tuple(space.get("__annotations__", ()))
-        defaults = {one: space[one] for one in names if one in space}
-        if len(bases) > 1 or tuple(defaults) != names[len(names) - len(defaults) :]:
-            raise TypeError(f"{name} has another base, or a field without a default after one that has it")
-        places = {one: _getter_at(place) for place, one in enumerate(names)}
-        told = {"__slots__": (), "__match_args__": names, "_fields": names, "_field_defaults": defaults}
-        made = type(name, (tuple,), {**_TUPLES, **space, **places, **told})
-        made.__new__ = staticmethod(_first_new(made))  # type: ignore[method-assign]
-        return made
-
-
-def _getter_at(place: int) -> object:
-    """Return the descriptor of one place; the one that the standard library has for it takes half the time to ask."""
-    found = getattr(collections, "_tuplegetter", None)
-    return property(itemgetter(place)) if found is None else found(place, "")
-
-
-def _first_new(made: Any) -> Callable[..., Any]:
-    """Return a ``__new__`` for the first few tuples, which then puts the compiled one in its place."""
-    left = _FEW
-
-    def new(cls: type, /, *values: object, **named: object) -> Any:
-        nonlocal left
-        left -= 1
-        given = dict(zip(made._fields, values))  # noqa: B905 - too many are seen by their count
-        if left and len(given) == len(values) and given.keys().isdisjoint(named):
-            whole = {**made._field_defaults, **given, **named}
-            if whole.keys() == {*made._fields}:
-                return tuple.__new__(cls, [whole[name] for name in made._fields])
-        made.__new__ = staticmethod(_new(made))
-        return made.__new__(cls, *values, **named)
-
-    return new
-
-
-def _new(made: Any) -> Callable[..., Any]:
-    """Compile ``__new__``, which also words best what is missing or unknown."""
-    space: dict[str, Any] = {"_tuple": tuple.__new__}
-    space.update((f"_default_{name}", default) for name, default in made._field_defaults.items())
-    arguments = [f"{name}=_default_{name}" if name in made._field_defaults else name for name in made._fields]
-    inside = "".join(f"{name}, " for name in made._fields)
-    exec(f"def __new__({', '.join(['_cls', *arguments])}):\n    return _tuple(_cls, ({inside}))\n", space)  # noqa: S102 - names of fields
-    real: Callable[..., Any] = space["__new__"]
-    real.__qualname__ = f"{made.__qualname__}.__new__"
-    return real
-
-
-def _replaced(self: Any, /, **changes: object) -> Any:
-    unknown = changes.keys() - {*self._fields}
-    if unknown:
-        raise ValueError(f"found no field {', '.join(map(repr, sorted(unknown)))}")
-    return self._make(changes.get(name, value) for name, value in zip(self._fields, self, strict=True))
-
-
-def _tuple_of(cls: Any, values: Iterable[object], /) -> Any:
-    made = tuple.__new__(cls, values)
-    if len(made) != len(cls._fields):
-        raise TypeError(f"found {len(made)} values; wanted are {len(cls._fields)}")
-    return made
-
-
-def _new_arguments(self: Any) -> tuple[object, ...]:
-    return tuple(self)
-
-
-def _tuple_shown(self: Any) -> str:
-    inside = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
-    return f"{self.__class__.__name__}({inside})"
-
-
-_TUPLES: Final[Mapping[str, object]] = {
-    "_make": classmethod(_tuple_of),
-    "_replace": _replaced,
-    "_asdict": lambda self: dict(zip(self._fields, self, strict=True)),
-    "__repr__": _tuple_shown,
-    "__getnewargs__": _new_arguments,
-}
-
-
-class _NamedTuple(metaclass=_TupleMaker):
-    """Stands for :class:`typing.NamedTuple` as a base."""
-
-
 if TYPE_CHECKING:
     from dataclasses import dataclass, field
-    from typing import NamedTuple
 else:
     dataclass = _noun
     field = _Field
-    NamedTuple = _NamedTuple

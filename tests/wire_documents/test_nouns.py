@@ -9,13 +9,12 @@ import pickle
 import typing
 from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any
 
 import pytest
 
 from harness.model import certificate, decision, evidence, scenario, target
 from harness.model.evidence import PartTable, Point, StepRecord
-from harness.model.noun import NO_DEFAULT, NamedTuple, dataclass, defaults, field, replace
+from harness.model.noun import NO_DEFAULT, dataclass, defaults, field, replace
 from harness.model.scenario import PointRef, PromptSegment, PromptSpec
 from harness.model.values import CellId, Phase, Sha256
 from harness.wire import records
@@ -126,99 +125,3 @@ def test_matching_by_class_needs_no_fields() -> None:
             pass
         case _:
             pytest.fail("not matched")
-
-
-class Place(NamedTuple):
-    """A tuple of ours."""
-
-    row: int
-    column: int = 7
-    name: str = ""
-
-    @property
-    def sum(self) -> int:
-        """Both numbers."""
-        return self.row + self.column
-
-
-class RealPlace(typing.NamedTuple):
-    """The same by the standard library."""
-
-    row: int
-    column: int = 7
-    name: str = ""
-
-
-def both(*values: Any, **named: Any) -> Iterator[Any]:
-    for kind in (Place, RealPlace):
-        try:
-            yield kind(*values, **named)
-        except TypeError as error:
-            yield str(error).partition(".")[2]
-
-
-@pytest.mark.parametrize("times", [1, 30])
-@pytest.mark.parametrize(
-    ("values", "named"),
-    [
-        ((1,), {}),
-        ((1, 2, "x"), {}),
-        ((1,), {"name": "x"}),
-        ((), {"row": 1, "column": 2, "name": "y"}),
-        ((), {}),
-        ((1, 2, "x", 4), {}),
-        ((1,), {"row": 1}),
-        ((1,), {"colour": 1}),
-        ((), {"column": 1}),
-    ],
-)
-def test_a_tuple_is_made_like_the_real_one_the_first_times_and_later(
-    values: tuple[Any, ...], named: dict[str, Any], times: int
-) -> None:
-    for _ in range(times):
-        ours, theirs = both(*values, **named)
-        assert ours == theirs
-
-
-def test_a_tuple_behaves_as_the_real_one() -> None:
-    ours: Any = Place(1, name="x")
-    theirs: Any = RealPlace(1, name="x")
-
-    assert ours == theirs == (1, 7, "x")
-    assert hash(ours) == hash(theirs)
-    assert repr(ours) == repr(theirs).removeprefix("Real")
-    assert ours._asdict() == theirs._asdict()
-    assert ours._replace(column=2) == theirs._replace(column=2) == (1, 2, "x")
-    assert tuple(Place._make([1, 2, "z"])) == tuple(RealPlace._make([1, 2, "z"]))
-    assert Place._fields == RealPlace._fields
-    assert Place._field_defaults == RealPlace._field_defaults
-    assert (ours.row, ours.column, ours.name, ours.sum) == (1, 7, "x", 8)
-    assert pickle.loads(pickle.dumps(ours)) == copy.deepcopy(ours) == copy.copy(ours) == ours
-    assert type(copy.copy(ours)) is type(ours._replace(row=2)) is Place
-    assert Place.__bases__ == RealPlace.__bases__
-    assert Place.__doc__ == "A tuple of ours."
-    assert not hasattr(ours, "__dict__")
-    match ours:
-        case Place(row, column, name):
-            assert (row, column, name) == ours
-
-
-def test_a_tuple_refuses_what_the_real_one_refuses() -> None:
-    ours: Any = Place(1)
-    with pytest.raises(AttributeError):
-        ours.row = 2
-    with pytest.raises(AttributeError):
-        ours.colour = 2
-    with pytest.raises(ValueError, match="colour"):
-        ours._replace(colour=2)
-    with pytest.raises(TypeError):
-        Place._make([1])
-
-
-def test_a_tuple_has_no_other_base_and_no_field_without_a_default_after_one_that_has_it() -> None:
-    maker: Any = NamedTuple
-    kind = type(maker)
-    with pytest.raises(TypeError, match="without a default"):
-        kind("Wrong", (maker,), {"__annotations__": {"a": int, "b": int}, "a": 1})
-    with pytest.raises(TypeError, match="another base"):
-        kind("Wrong", (maker, int), {"__annotations__": {"a": int}})

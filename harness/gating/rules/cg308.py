@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from harness.gating.rule import Problem, Problems, Rule, Subject
 from harness.gating.sight import Sight
-from harness.model.noun import NamedTuple
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, PointRef, Step, StepKind
 from harness.model.values import Phase, Witness
 
