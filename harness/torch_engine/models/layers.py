@@ -59,12 +59,21 @@ class Rope:
         return (x * self.cos[start:end]).addcmul_(turned, self.sin[start:end])
 
 
-@lru_cache(maxsize=8)
 def _turns(base: float, half: int, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Cosines and sines (length, 1, 2 half): one row per position, for all heads and models; only read."""
-    blocks = [_turned(base, half, at) for at in range(-(-length // TURNED))]
-    cos, sin = (np.concatenate(columns)[:length] for columns in zip(*blocks, strict=True))
-    return torch.from_numpy(cos).to(device), torch.from_numpy(sin).to(device)
+    longest = _longest(base, half, device)
+    if not longest or len(longest[0][0]) < length:
+        blocks = [_turned(base, half, at) for at in range(-(-length // TURNED))]
+        cos, sin = (torch.from_numpy(np.concatenate(columns)).to(device) for columns in zip(*blocks, strict=True))
+        longest[:] = [(cos, sin)]
+    cos, sin = longest[0]
+    return cos[:length], sin[:length]
+
+
+@lru_cache(maxsize=8)
+def _longest(base: float, half: int, device: torch.device) -> list[tuple[Tensor, Tensor]]:  # noqa: ARG001 - the key
+    """Where the longest tables so far are kept, of which shorter ones are the first rows; empty before the first."""
+    return []
 
 
 @lru_cache(maxsize=64)
