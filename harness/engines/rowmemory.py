@@ -40,6 +40,8 @@ class Mark:
 Copied = Callable[[memoryview], "memoryview | None"]
 """Returns a copy of bytes; None: there is no room for one."""
 _TAIL: Final = 64
+_STEP: Final = 1 << 20
+"""Bytes of new rows after which the hash is noted: a stream that leaves another one goes on from such a place."""
 
 START: Final = Mark(0, sha256())
 """The hash of nothing."""
@@ -57,27 +59,32 @@ class Stream:
         for piece in pieces:
             self._append(piece)
 
-    def grow(self, piece: memoryview, mark: Mark) -> None:
-        """Take more bytes, and the hash at the new end."""
+    def grow(self, piece: memoryview, marks: Sequence[Mark]) -> None:
+        """Take more bytes, and the hash at places in them, the new end among them."""
         self._append(piece)
-        self.add(mark)
+        for mark in marks:
+            self.add(mark)
 
     def add(self, mark: Mark) -> None:
         """Remember the hash at a length."""
         insort(self.marks, mark)
 
-    def match(self, place: int, size: int) -> tuple[int, Mark]:
+    def match(self, place: int, size: int, *, likely: bool = False) -> tuple[int, Mark]:
         """Compare a buffer with the stream, from its start to the first mark behind which they differ.
 
         Args:
             place: Address of the buffer.
             size: Bytes of it.
+            likely: Compare whole pieces first; where all is equal that takes the fewest calls.
 
         Returns:
             How many bytes are equal for sure (the length of a mark, or the whole buffer), and the last mark in them.
         """
-        last = START
-        for mark in self.marks:
+        start = self._equal_pieces(place, size) if likely else 0
+        if start == size:
+            return size, self._last_mark(size)
+        last = self._last_mark(start)
+        for mark in self.marks[bisect_right(self.marks, last) :]:
             end = min(mark.length, size)
             if not self._holds(place, last.length, end):
                 break
@@ -86,6 +93,21 @@ class Stream:
             last = mark
         return last.length, last
 
+    def _equal_pieces(self, place: int, size: int) -> int:
+        """Return the end of the first pieces that a buffer equals; its own where it ends in one of them."""
+        end = 0
+        for start, piece in zip(self._starts, self._pieces, strict=True):
+            more = min(start + piece.nbytes, size)
+            if start >= size or not self._holds(place, start, more):
+                break
+            end = more
+        return end
+
+    def _last_mark(self, length: int) -> Mark:
+        """Return the last mark within so many bytes."""
+        index = bisect_right(self.marks, Mark(length, START.state))
+        return self.marks[index - 1] if index else START
+
     def ends_like(self, view: memoryview) -> bool:
         """Tell whether the last few bytes that both have are equal: a cheap sign that all are.
 
@@ -93,6 +115,8 @@ class Stream:
         the other threads of a look.
         """
         end = min(self.size, view.nbytes)
+        if not end:
+            return False
         index = bisect_right(self._starts, end - 1) - 1
         first = self._starts[index]
         start = max(first, end - _TAIL)
@@ -144,6 +168,8 @@ class Found:
     """The stream that it shares most with."""
     piece: memoryview | None = None
     """A copy of its bytes that no stream has: those that the hash was made of."""
+    between: Sequence[Mark] = ()
+    """The hash at places within this copy."""
 
     @property
     def kept(self) -> int:
@@ -183,9 +209,9 @@ class RowMemory:
         best = Sought(name, view, START, None, 0)
         place, size = address_of(view), view.nbytes
         known = self._streams.get(name, [])
-        likely = known if len(known) <= 1 else sorted(known, key=lambda stream: not stream.ends_like(view))
-        for stream in likely:
-            length, mark = stream.match(place, size)
+        alike = [(stream, stream.ends_like(view)) for stream in known]
+        for stream, likely in sorted(alike, key=_unlikely):
+            length, mark = stream.match(place, size, likely=likely)
             if length in {size, stream.size}:
                 return Sought(name, view, mark, stream, length)
             if mark > best.mark:
@@ -205,9 +231,9 @@ class RowMemory:
         view, mark, parent = sought.view, sought.mark, sought.parent
         if parent is not None and sought.equal == view.nbytes:
             return Found(_known(parent, mark, view.nbytes), parent, mark, parent)
-        full, piece = _continued(sought.name, mark, view, copied)
+        between, full, piece = _continued(sought.name, mark, view, copied)
         goes_on = parent is not None and sought.equal == parent.size
-        return Found(full, parent if goes_on else None, mark, parent, piece)
+        return Found(full, parent if goes_on else None, mark, parent, piece, between)
 
     def keep(self, name: str, found: Found) -> Stream:
         """Give the bytes of a buffer that are new a stream, and return it.
@@ -221,7 +247,7 @@ class RowMemory:
             stream = found.parent.fork(found.base) if found.parent is not None else Stream()
             self._streams.setdefault(name, []).append(stream)
         if found.piece is not None:
-            stream.grow(found.piece, found.mark)
+            stream.grow(found.piece, [*found.between, found.mark])
         return stream
 
 
@@ -243,14 +269,24 @@ def _known(stream: Stream, mark: Mark, size: int) -> Mark:
     return known
 
 
-def _continued(name: str, mark: Mark, view: memoryview, copied: Copied | None) -> tuple[Mark, memoryview | None]:
+def _unlikely(one: tuple[Stream, bool]) -> bool:
+    return not one[1]
+
+
+def _continued(
+    name: str, mark: Mark, view: memoryview, copied: Copied | None
+) -> tuple[Sequence[Mark], Mark, memoryview | None]:
+    """Return the hash at places after a mark, the hash of all of a buffer, and the copy that they were made of."""
     new = view[mark.length :]
     piece = copied(new) if copied is not None and new.nbytes else None
     if piece is None:
-        return _hashed(mark, new), None
-    full = _hashed(mark, piece)
+        return (), _hashed(mark, new), None
+    between, full = [], mark
+    for start in range(0, piece.nbytes, _STEP):
+        full = _hashed(full, piece[start : start + _STEP])
+        between.append(full)
     require_unchanged(name, new, piece)
-    return full, piece
+    return between[:-1], full, piece
 
 
 def _hashed(mark: Mark, more: memoryview) -> Mark:

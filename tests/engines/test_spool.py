@@ -197,3 +197,30 @@ def test_a_buffer_that_changes_during_a_look_never_has_the_digest_of_other_bytes
 def test_a_part_is_not_kept_under_the_digest_of_other_bytes(spool: Spool) -> None:
     with pytest.raises(ProtocolError, match=r"^layer1\.k: "):
         spool.keep("0" * 64, memoryview(b"abc"), name="layer1.k")
+
+
+def test_a_stream_that_leaves_another_within_its_new_rows_shares_what_came_before(tmp_path: Path) -> None:
+    size, leaves = 3 << 20, (2 << 20) + 5 * ROW
+    first = _bytes(1, size)
+    second = first[:leaves] + _bytes(2, size - leaves)
+    spool = Spool(tmp_path, SpoolBudget(memory=size + (1 << 20), disk=0))
+
+    assert _look(spool, first, keep=True) == (hashlib.sha256(first).hexdigest(), True)
+    assert _look(spool, second, keep=True) == (hashlib.sha256(second).hexdigest(), True)
+
+    assert spool.read(hashlib.sha256(second).hexdigest()) == second
+
+
+@pytest.mark.parametrize("at", [0, (1 << 20) - 1, 1 << 20, (2 << 20) + 1, (3 << 20) - 1])
+@pytest.mark.parametrize("streams", [1, 2])
+def test_a_byte_that_is_changed_in_a_long_stream_is_seen_whatever_other_streams_there_are(
+    spool: Spool, at: int, streams: int
+) -> None:
+    data = _bytes(1, 3 << 20)
+    for stream in (_bytes(2, 3 << 20), bytearray(data))[-streams:]:
+        _look(spool, stream, keep=True)
+
+    data[at] ^= 1
+
+    assert _look(spool, data, keep=True)[0] == hashlib.sha256(data).hexdigest()
+    assert _look(spool, data[: at + 1], keep=True)[0] == hashlib.sha256(data[: at + 1]).hexdigest()
