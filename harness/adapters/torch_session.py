@@ -106,7 +106,7 @@ class TorchAdapterSession:
             stream="fixed",
             data=meta,
         )
-        return [first, *map(self._views.part, parts)]
+        return [first, *self._views.parts(parts)]
 
     def snapshot(self) -> str:
         """Save the whole session."""

@@ -339,11 +339,15 @@ class Server(Desk):
     def _shown(
         self, message: Message, parts: Sequence[StatePart], views: Sequence[memoryview], *, keep: bool
     ) -> dict[str, object]:
-        """Hash all parts, then the logits; list them. While other threads hash, this one lists."""
-        session = self.session(message)
-        rows: list[dict[str, object]] = []
-        digests, kept = self._hashed(parts, views, keep=keep, meanwhile=lambda: rows.extend(labels(parts, views)))
-        logits = self._logits(session, parts, self.owners[number(message.body, "session")])
+        """Hash all parts and the logits; list them. While others hash, this thread lists and sees to the logits."""
+        session, owner = self.session(message), self.owners[number(message.body, "session")]
+        told: list[tuple[Sequence[dict[str, object]], Logits]] = []
+
+        def beside() -> None:
+            told.append((labels(parts, views), self._logits(session, parts, owner)))
+
+        digests, kept = self._hashed(parts, views, keep=keep, meanwhile=beside)
+        ((rows, logits),) = told
         kept &= self._kept_logits(session, logits, keep=keep)
         return {
             "rows": signed(rows, digests),

@@ -5,6 +5,8 @@ Parts of layers lie on the engine's device; the sampler's parts lie on the host,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from operator import is_
 from typing import Any, Literal
 
 import numpy as np
@@ -36,6 +38,26 @@ RNG_WORDS = 3
 """Words of ``sampler.rng``: whether seeded, the seed, the counter."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """The row streams of one layer as they were listed."""
+
+    length: LayerLengths
+    memory: tuple[object, ...]
+    """Element type and buffers of each kind of rows."""
+    listed: list[RowStream]
+
+    def holds_for(self, state: AttentionState, length: LayerLengths) -> bool:
+        """Whether the counts are these and the buffers the very ones; they are not compared by their values."""
+        return self.length == length and all(map(is_, self.memory, _memory(state)))
+
+
+def _memory(state: AttentionState) -> tuple[object, ...]:
+    k, v, raw, pooled = state.k, state.v, state.raw, state.pooled
+    types = (k.element, v.element, raw.element, pooled.element)
+    return (k.tensors, v.tensors, raw.tensors, pooled.tensors, *types)
+
+
 class SessionBuffers:
     """Buffers of one session and the lengths that say what of them is valid."""
 
@@ -57,6 +79,10 @@ class SessionBuffers:
         self.draft: DraftState | None = None
         self._listed: dict[int, list[FixedPart]] = {}
         """Fixed parts of delta layers as they were listed last: listed again while the buffers are the same."""
+        self._counted: dict[int, _Counted] = {}
+        """Row streams of layers as they were listed last, likewise while their counts are the same too."""
+        self._told: dict[str, FixedPart] = {}
+        """Fixed parts that belong to no layer, likewise."""
         self.reset()
 
     def add_draft(self, depth: int) -> None:
@@ -152,11 +178,18 @@ class SessionBuffers:
             fixed += self.draft.fixed_parts()
             rows += self.draft.row_streams(lengths[len(self.layers) :])
         if scope == "session":
-            fixed.append(_fixed("logits", "logits", HOST_LAYER, self.logits))
-            fixed.append(_fixed("sampler.rng", "sampler", HOST_LAYER, self.rng))
+            fixed.append(self._hosted("logits", "logits", self.logits))
+            fixed.append(self._hosted("sampler.rng", "sampler", self.rng))
             count = self.history_rows if history_rows is None else history_rows
             rows.append(_stream("sampler.history", "sampler", HOST_LAYER, self.history, count))
         return StateLayout(fixed=tuple(fixed), rows=tuple(rows))
+
+    def _hosted(self, name: str, family: str, tensor: Tensor) -> FixedPart:
+        """A fixed part of no layer."""
+        known = self._told.get(name)
+        if known is None or known.tensor is not tensor:
+            known = self._told[name] = _fixed(name, family, HOST_LAYER, tensor)
+        return known
 
     def _fixed_parts(self, i: int, state: LayerState) -> list[FixedPart]:
         """Fixed parts of layer ``i``."""
@@ -187,6 +220,9 @@ class SessionBuffers:
         """Row streams of layer ``i`` with the given lengths."""
         if not isinstance(state, AttentionState):
             return []
+        known = self._counted.get(i)
+        if known is not None and known.holds_for(state, length):
+            return known.listed
         _, kv, raw, pooled = length
         kinds = (
             (f"layer{i}.k", "kv", state.k, kv),
@@ -194,11 +230,13 @@ class SessionBuffers:
             (f"layer{i}.index_raw", "index", state.raw, raw),
             (f"layer{i}.index_pooled", "index", state.pooled, pooled),
         )
-        return [
+        listed = [
             _stream(f"{name}{stream.suffix}", family, i, tensor, count, stream.element)
             for name, family, rows, count in kinds
             for stream, tensor in rows.streams()
         ]
+        self._counted[i] = _Counted(length, _memory(state), listed)
+        return listed
 
     # -- lengths -------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ torch = pytest.importorskip("torch")
 from harness.adapters.torch_views import LiveViews  # noqa: E402 - torch may be absent
 from harness.adapters.torch_words import state_part  # noqa: E402
 from harness.engines.interface import StatePart  # noqa: E402
-from harness.torch_engine.state import FixedPart, RowStream  # noqa: E402
+from harness.torch_engine.state import FixedPart, Part, RowStream  # noqa: E402
 
 
 def _fixed() -> FixedPart:
@@ -95,3 +96,42 @@ def test_a_buffer_with_gaps_is_handed_over_as_it_is() -> None:
 
     assert not memoryview(views.part(part).data).c_contiguous
     assert not memoryview(views.part(part).data).c_contiguous
+
+
+def test_parts_of_a_session_are_listed_as_each_of_them_is_now() -> None:
+    views, fixed, rows = LiveViews(), _fixed(), _rows(2)
+    before = views.parts([fixed, rows])
+    more = replace(rows, rows=4)
+    fixed.tensor[0, 0], more.tensor[3] = 5, 6
+
+    after = views.parts([fixed, more])
+
+    assert after[0] is before[0]
+    assert list(map(_told, after)) == [_told(state_part(fixed)), _told(state_part(more))]
+    assert views.parts([fixed, more])[1] is after[1]
+
+
+@pytest.mark.parametrize("other", ["memory", "size", "tensor", "order", "fewer"])
+def test_parts_of_a_session_whose_buffers_are_others_are_listed_anew(other: str) -> None:
+    views, fixed, rows = LiveViews(), _fixed(), _rows(2)
+    parts: Sequence[Part] = [fixed, rows]
+    views.parts(parts)
+    if other == "memory":
+        fixed.tensor.set_(torch.full((2, 3), 4.0))
+    elif other == "size":
+        fixed.tensor.resize_(1, 3)
+    elif other == "tensor":
+        parts = [replace(fixed, tensor=torch.full((2, 3), 9.0)), rows]
+    else:
+        parts = [rows, fixed] if other == "order" else [rows]
+
+    assert list(map(_told, views.parts(parts))) == [_told(state_part(part)) for part in parts]
+
+
+def test_a_buffer_that_cannot_be_shown_in_place_is_taken_anew_at_every_look() -> None:
+    views = LiveViews()
+    gaps = replace(_fixed(), tensor=torch.arange(6, dtype=torch.float32).reshape(3, 2).t())
+
+    before = views.parts([gaps, _rows()])
+
+    assert views.parts([gaps, _rows()])[0] is not before[0]
