@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.deriving.campaign import derive_campaign
-from harness.deriving.faults import LEFT_OUT, Flip, plan_flips
+from harness.deriving.faults import CLEAN_EVERY, LEFT_OUT, Flip, plan_flips
 from harness.model.campaign import CampaignRecords
 from harness.model.evidence import PartRow, Trust
 from harness.model.values import Sha256
@@ -113,8 +113,9 @@ def flown(
         about = {"element_type": kind, "restored": table.root, **SEEN}
         lines += [record_to_mapping(table)] if not number else []
         lines += [{"type": "reference", "rep": rep, "options": {"k_type": kind}, **about} for rep in (0, 1)]
-        lines.append({"type": "clean", **about})
-        lines += [_flip(one, kind) for one in plan_flips(ROWS, count=flips, seed=1, kind=kind)]
+        for one in plan_flips(ROWS, count=flips, seed=1, kind=kind):
+            lines += [{"type": "clean", **about}] if one.number % CLEAN_EVERY == 0 else []
+            lines.append(_flip(one, kind))
         lines.append({"type": "clean", **about})
     lines.append(record_to_mapping(TRUST))
     return Flown(lines=lines)

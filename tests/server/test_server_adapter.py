@@ -312,4 +312,4 @@ def test_sessions_that_are_bound_to_slots_share_no_prefix_cache() -> None:
     one.aim({"slots": 2})
     two.aim({"slots": 2, "pin": True})
 
-    assert one.capabilities() - two.capabilities() == {Capability.PREFIX_CACHE}
+    assert one.capabilities() - two.capabilities() == {Capability.PREFIX_CACHE, Capability.RESTORED_CACHE}
