@@ -97,8 +97,9 @@ class Spool:
         large = [part.rows and part.view.nbytes >= _SMALL for part in parts]
         streams = [part for part, apart in zip(parts, large, strict=True) if apart]
         with self._shared(streams, threads, keep=keep) as pieces:
-            meanwhile()
+            # hashing lets go of the interpreter's lock, so that the others can begin; what is done meanwhile may not
             whole = [None if apart else part_digest(part.view) for part, apart in zip(parts, large, strict=True)]
+            meanwhile()
             found = pieces.results()
         digests: list[str] = []
         kept = True
