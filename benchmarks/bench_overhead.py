@@ -1,20 +1,24 @@
 """What the harness adds to an engine's work: whole calls with it and without it, in turn, in one run.
 
-A *reply* begins a prompt, prefills it and decodes; a *decode* decodes on top of what is there. With the harness the
-engine lives in a child; the session is looked at before and after the decode (all parts hashed twice, the logits
-hashed), and every answer goes through the channel. Without it the same adapter does the same calls in a process that
-has the harness's child environment and nothing else. Starting the processes is left out, and so are calls that warm up.
+A *reply* begins a prompt, prefills it and decodes; a *decode* decodes on top of what is there. The engine lives in a
+child of the harness. With the harness, the session is looked at before and after the decode (all parts hashed twice,
+the logits too), and every answer goes through the channel: what counts is all that the child and this process spend.
+Without it, the same child makes the same calls and nothing is looked at: what counts is what the adapter itself took,
+inside the child. Opening the engine is left out, and so are calls that warm up.
 
-Compared are processor times, taken in nanoseconds from the kernel (of the child and of this process together, threads
-that have ended included), so that other work on the machine counts less; wall times are shown beside them. Where a
-process's memory happens to lie alone makes a tiny model some percent quicker or slower for as long as the process
-lives. So each *block* starts both sides anew; a block's figure is the median of the ratios of its pairs, one call of
-each side after the other, the order changing from pair to pair. The figure is the median of the blocks, and of six
-blocks the least and the greatest hold the true median between them in 97 of 100 runs, whatever the noise looks like.
-A goal is met where the whole interval is below it, missed where the whole interval is above it, else it says ``cannot
-tell``; ``void`` in place of both where the calls got less than 95 % of a processor, since other work then takes caches
-and memory too. Linux only. Goals: at most 10 % on tiny models, at most 2 % on SmolLM2, which is measured where its
-packages are installed.
+Both sides are one process, for where the memory of a process happens to lie makes a tiny model up to a tenth quicker or
+slower for as long as the process lives: two processes side by side differ by more than what is to be measured. What a
+look does to the engine's next call (memory that the caches lost) is in the figure.
+
+Compared are processor times, taken in nanoseconds from the kernel (threads that have ended included), so that other
+work on the machine counts less; the adapter's own time, which the child takes by the wall, is brought to processor time
+by what its whole call got of a processor. Wall times are shown beside them. Each *block* starts a new child; a block's
+figure is the median of the ratios of its pairs, one call of each kind after the other, the order changing from pair to
+pair. The figure is the median of the blocks, and of six blocks the least and the greatest hold the true median between
+them in 97 of 100 runs, whatever the noise looks like. A goal is met where the whole interval is below it, missed where
+the whole interval is above it, else it says ``cannot tell``; ``void`` in place of both where the calls got less than
+95 % of a processor, since other work then takes caches and memory too. Linux only. Goals: at most 10 % on tiny models,
+at most 2 % on SmolLM2, which is measured where its packages are installed.
 """
 
 from __future__ import annotations
@@ -23,29 +27,25 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from benchmarks.runner import LEAST_PROCESSOR_SHARE, load, machine_facts
-from harness.engines import registry
 from harness.engines.client import RemoteSession
 from harness.engines.host import EngineHost
-from harness.engines.process import process_environment
 from harness.model.target import Target
 
 TINY_AT_MOST: Final = 10.0
 SMOL_AT_MOST: Final = 2.0
 BLOCKS: Final = 6
-"""Times that both sides are started anew: the least number whose extremes hold a median in 95 of 100 runs."""
-CALLS: Final = ("reply", "decode")
+"""Times that a child is started anew: the least number whose extremes hold a median in 95 of 100 runs."""
 GREEDY: Final[Mapping[str, int]] = {}
 
 
@@ -107,13 +107,25 @@ class Spent:
     """What a call took, in seconds."""
 
     wall: float
+    """From asking to the answer."""
     processor: float
+    """Of the child and of this process together."""
+    adapter: float
+    """By the wall, inside the child, of the adapter's own calls."""
+
+    @property
+    def share(self) -> float:
+        """What the call got of a processor."""
+        return self.processor / self.wall
+
+    def bare(self, clock: Clock) -> float:
+        """Return what the adapter itself took."""
+        return self.adapter if clock == "wall" else self.adapter * self.share
 
 
+Clock = Literal["wall", "processor"]
 Pair = tuple[Spent, Spent]
-"""One call without the harness, and the same one with it."""
-Side = Callable[[str], Spent]
-"""Makes one of :data:`CALLS` and says what it took."""
+"""One call at which nothing was looked at, and the same one with its looks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,7 +145,7 @@ class Overhead:
     verdict: str
     """``met``, ``missed``, ``cannot tell``, ``void``."""
     milliseconds: float
-    """Processor time of a call without the harness, median."""
+    """Processor time of the adapter's part of a call without looks, median."""
     by_wall: float
     """As ``added``, by wall time."""
 
@@ -143,12 +155,12 @@ def judged(what: str, blocks: Sequence[Sequence[Pair]], at_most: float) -> Overh
 
     Args:
         what: What the calls were.
-        blocks: The pairs of each block, all of which began with new processes.
+        blocks: The pairs of each block, all of which began with a new child.
         at_most: Goal in percent.
     """
     pairs = [pair for block in blocks for pair in block]
     medians = sorted(_median_added(block, "processor") for block in blocks)
-    share = min(statistics.median(pair[side].processor / pair[side].wall for pair in pairs) for side in (0, 1))
+    share = min(statistics.median(pair[side].share for pair in pairs) for side in (0, 1))
     return Overhead(
         what=what,
         added=statistics.median(medians),
@@ -157,13 +169,13 @@ def judged(what: str, blocks: Sequence[Sequence[Pair]], at_most: float) -> Overh
         at_most=at_most,
         processor_share=share,
         verdict=_verdict(medians, at_most, share),
-        milliseconds=1e3 * statistics.median(plain.processor for plain, _ in pairs),
+        milliseconds=1e3 * statistics.median(plain.bare("processor") for plain, _ in pairs),
         by_wall=statistics.median(_median_added(block, "wall") for block in blocks),
     )
 
 
-def _median_added(block: Sequence[Pair], clock: Literal["wall", "processor"]) -> float:
-    ratios = [float(getattr(looked, clock)) / float(getattr(plain, clock)) for plain, looked in block]
+def _median_added(block: Sequence[Pair], clock: Clock) -> float:
+    ratios = [float(getattr(looked, clock)) / plain.bare(clock) for plain, looked in block]
     return 100 * (statistics.median(ratios) - 1)
 
 
@@ -180,12 +192,12 @@ def processor_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2)  # clock_getcpuclockid(3), which Python does not have
 
 
-def measured(call: Callable[[], object], pids: Sequence[int]) -> Spent:
-    """Time a call by the wall and by the processors of some processes."""
+def measured(call: Callable[[], int], pids: Sequence[int]) -> Spent:
+    """Time a call that returns the adapter's nanoseconds by the wall and by the processors of some processes."""
     before, began = sum(map(processor_seconds, pids)), time.perf_counter()
-    call()
+    adapter = call()
     wall = time.perf_counter() - began
-    return Spent(wall=wall, processor=sum(map(processor_seconds, pids)) - before)
+    return Spent(wall=wall, processor=sum(map(processor_seconds, pids)) - before, adapter=adapter / 1e9)
 
 
 def prompt_of(subject: Subject) -> list[int]:
@@ -193,101 +205,45 @@ def prompt_of(subject: Subject) -> list[int]:
     return [8 + (at * 37) % 400 for at in range(subject.prompt)]
 
 
-def serve_plain(subject: Subject) -> None:
-    """Be the side without the harness: make the calls that are named on the input, say what each took."""
-    adapter: Any = registry.load(subject.adapter)
-    engine = adapter.open({**_options(subject), "device": "cpu"})
-    session, prompt = engine.open_session({}), prompt_of(subject)
-
-    def reply() -> None:
-        for end in session.begin(prompt, cache=False).schedule:
-            session.prefill(end)
-        decode()
-
-    def decode() -> None:
-        session.decode(subject.decode, GREEDY)
-        session.synchronize()
-
-    calls = dict(zip(CALLS, (reply, decode), strict=True))
-    print("ready", flush=True)
-    for line in sys.stdin:
-        print(json.dumps(asdict(measured(calls[line.strip()], (os.getpid(),)))), flush=True)
+def reply(host: EngineHost, session: RemoteSession, subject: Subject, *, looks: bool) -> int:
+    """Begin the prompt, prefill it and decode; the adapter's own nanoseconds of it."""
+    begun = session.begin(prompt_of(subject), cache=False)
+    prefilled = sum(session.prefill(end).ns for end in begun.value.schedule)
+    return begun.ns + prefilled + decode(host, session, subject, looks=looks)
 
 
-@contextmanager
-def without(subject: Subject) -> Iterator[Side]:
-    """The calls by the adapter alone, in a process of their own."""
-    command = [sys.executable, "-m", "benchmarks.bench_overhead", "--plain", subject.name]
-    with subprocess.Popen(
-        command, env=process_environment(), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        if process.stdin is None or process.stdout is None:
-            raise AssertionError("the pipes are missing")
-        asked, told = process.stdin, process.stdout
-        while (line := told.readline().strip()) != "ready":  # a library may greet
-            if not line and process.poll() is not None:
-                raise RuntimeError(f"{subject.name}: the side without the harness has ended ({process.returncode})")
-
-        def call(what: str) -> Spent:
-            print(what, file=asked, flush=True)
-            return Spent(**json.loads(told.readline()))
-
-        try:
-            yield call
-        finally:
-            asked.close()
-
-
-@contextmanager
-def within(subject: Subject, folder: Path) -> Iterator[Side]:
-    """The same calls through the harness, with two looks each."""
-    target = Target(name=subject.name, adapter=subject.adapter, device="cpu", options=_options(subject))
-    with EngineHost(target, folder) as host:
-        host.start()
-        session, prompt = host.open_engine({}).open_session({}), prompt_of(subject)
-        if host.pid is None:
-            raise AssertionError("the child has ended")
-        pids = (os.getpid(), host.pid)
-
-        def reply() -> None:
-            for end in session.begin(prompt, cache=False).value.schedule:
-                session.prefill(end)
-            decode()
-
-        def decode() -> None:
-            _looked(host, session, subject)
-
-        calls = dict(zip(CALLS, (reply, decode), strict=True))
-        yield lambda what: measured(calls[what], pids)
-
-
-def _looked(host: EngineHost, session: RemoteSession, subject: Subject) -> None:
-    host.look(session)
-    session.decode(subject.decode, GREEDY)
-    if not host.look(session).rows:
+def decode(host: EngineHost, session: RemoteSession, subject: Subject, *, looks: bool) -> int:
+    """Decode, between two looks where there are looks; the adapter's own nanoseconds of it."""
+    if looks:
+        host.look(session)
+    taken = session.decode(subject.decode, GREEDY).ns
+    if looks and not host.look(session).rows:
         raise AssertionError("no part was looked at")
+    return taken
 
 
-def _options(subject: Subject) -> dict[str, str | int | bool]:
-    return {**subject.options, "threads": 1, "max_seq_len": subject.prompt + 8 * subject.decode}
+CALLS: Final = {"reply": reply, "decode": decode}
 
 
 def block(subject: Subject, *, rounds: int) -> Mapping[str, Sequence[Pair]]:
-    """Start both sides and make the calls in pairs; a decode goes on from the reply before it, on both sides."""
+    """Start a child and make the calls in pairs; each decode goes on from the same point, the reply before it."""
     pairs: dict[str, list[Pair]] = {what: [] for what in CALLS}
-    with tempfile.TemporaryDirectory(prefix="bench-overhead-") as folder, ExitStack() as stack:
-        plain = stack.enter_context(without(subject))
-        looked = stack.enter_context(within(subject, Path(folder)))
+    options = {**subject.options, "threads": 1, "max_seq_len": subject.prompt + 4 * subject.decode}
+    target = Target(name=subject.name, adapter=subject.adapter, device="cpu", options=options)
+    with tempfile.TemporaryDirectory(prefix="bench-overhead-") as folder, EngineHost(target, Path(folder)) as host:
+        host.start()
+        session = host.open_engine({}).open_session({})
+        if host.pid is None:
+            raise AssertionError("the child has ended")
+        pids = (os.getpid(), host.pid)
         for number in range(rounds + 1):
-            for what in CALLS:
-                if number % 2:
-                    second = looked(what)
-                    first = plain(what)
-                else:
-                    first = plain(what)
-                    second = looked(what)
-                if number:
-                    pairs[what].append((first, second))
+            found = {}
+            for looks in (False, True) if number % 2 else (True, False):
+                for what, call in CALLS.items():
+                    found[what, looks] = measured(partial(call, host, session, subject, looks=looks), pids)
+            if number:
+                for what, of_call in pairs.items():
+                    of_call.append((found[what, False], found[what, True]))
     return pairs
 
 
@@ -320,11 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="two short blocks, tiny models only: that it runs")
     parser.add_argument("--only", choices=[one.name for one in SUBJECTS], help="one engine")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures")
-    parser.add_argument("--plain", choices=[one.name for one in SUBJECTS], help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    if options.plain:
-        serve_plain(next(one for one in SUBJECTS if one.name == options.plain))
-        return 0
     before, figures = load(), []
     for subject in [one for one in SUBJECTS if options.only in (None, one.name)]:
         lacking = [name for name in subject.needs if find_spec(name) is None]

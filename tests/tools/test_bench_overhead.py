@@ -6,17 +6,21 @@ import os
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from benchmarks.bench_overhead import BLOCKS, Pair, Spent, judged, processor_seconds
+from benchmarks.bench_overhead import BLOCKS, SUBJECTS, Pair, Spent, judged, measured, processor_seconds, reply
+from harness.engines.host import EngineHost
+from harness.model.target import Target
 
 
 def pairs(added: float, *, share: float = 1.0) -> Sequence[Pair]:
     """Three pairs with the harness's addition in percent, on so much of a processor; one of them was disturbed."""
-    plain = Spent(wall=1 / share, processor=1.0)
-    looked = Spent(wall=(1 + added / 100) / share, processor=1 + added / 100)
-    return [(plain, looked), (plain, looked), (plain, Spent(wall=9.0 / share, processor=9.0))]
+    plain = Spent(wall=1.25 / share, processor=1.25, adapter=1 / share)
+    looked = Spent(wall=(1 + added / 100) / share, processor=1 + added / 100, adapter=0.9 / share)
+    return [(plain, looked), (plain, looked), (plain, Spent(wall=9 / share, processor=9.0, adapter=8 / share))]
 
 
 @pytest.mark.parametrize(
@@ -58,3 +62,18 @@ def test_the_time_of_threads_that_have_ended_counts() -> None:
     thread.join()
 
     assert processor_seconds(os.getpid()) - before >= 0.05
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_the_adapters_own_time_lies_within_its_call(tmp_path: Path, looks: bool) -> None:
+    subject = replace(SUBJECTS[0], prompt=64, decode=4)
+    target = Target(name="tiny", adapter="torch", device="cpu", options={**subject.options, "threads": 1})
+    with EngineHost(target, tmp_path) as host:
+        host.start()
+        session = host.open_engine({}).open_session({})
+        assert host.pid is not None
+
+        spent = measured(lambda: reply(host, session, subject, looks=looks), (os.getpid(), host.pid))
+
+    assert 0 < spent.adapter < spent.wall
+    assert 0 < spent.bare("processor") < spent.processor
