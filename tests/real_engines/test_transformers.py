@@ -13,7 +13,7 @@ from harness.engines.obligations import OBLIGATIONS
 from harness.engines.process import Limits
 from harness.errors import ExitCode, RefusedError
 from harness.model.target import Target
-from harness.model.values import Outcome, RefusalCode
+from harness.model.values import Capability, Outcome, RefusalCode
 from tests.real_engines.support import MORE, cell_outcome, differing, extended, forwarded, opened, state
 
 pytest.importorskip("transformers")
@@ -71,7 +71,7 @@ def test_tensors_without_their_flags_are_told_by_the_metadata(adapter, preset: s
 
 def test_crop_leaves_the_recurrent_state_in_the_future(adapter) -> None:  # type: ignore[no-untyped-def]
     """A defect of the library, found by R01; when this fails it has been mended there."""
-    session = opened(adapter, preset="qwen3_next").open_session({})
+    session = opened(adapter, preset="qwen3_next", crop="forced").open_session({})
     forwarded(session)
     before = state(session)
     session.record()
@@ -111,7 +111,7 @@ def test_a_template_of_children_imports_the_files_of_the_tiny_models(adapter, pr
 
 @pytest.mark.parametrize("preset", MODELS)
 def test_that_a_session_is_recorded_is_not_seen_in_its_state(adapter, preset: str) -> None:  # type: ignore[no-untyped-def]
-    engine = opened(adapter, preset=preset)
+    engine = opened(adapter, preset=preset, crop="forced")
     session, other = engine.open_session({}), engine.open_session({})
     forwarded(session)
     forwarded(other)
@@ -207,10 +207,27 @@ def test_the_memory_plan_of_the_embedded_engine_is_not_told_of_this_one(adapter)
     assert adapter.plan({"preset": "llama"}, memory=1 << 30, context=1024) == {}
 
 
-@pytest.mark.parametrize(("arch", "unmet"), [("attention", set()), ("hybrid", {"capabilities"})])
-def test_every_obligation_is_met_but_by_a_crop_of_recurrent_state(arch: str, unmet: set[str], tmp_path: Path) -> None:
-    target = Target(name="transformers", adapter="transformers", device="cpu", options={"preset": "tiny", "arch": arch})
+@pytest.mark.parametrize(
+    ("options", "unmet"),
+    [({}, set()), ({"arch": "attention"}, set()), ({"arch": "hybrid"}, set()), ({"crop": "forced"}, {"capabilities"})],
+)
+def test_every_obligation_is_met_but_by_a_forced_crop(options: dict[str, str], unmet: set[str], tmp_path: Path) -> None:
+    target = Target(name="transformers", adapter="transformers", device="cpu", options={"preset": "tiny", **options})
     with EngineHost(target, tmp_path, HostOptions(limits=Limits(call_s=120))) as opened:
         found = conform(opened, OBLIGATIONS)
 
     assert {one.obligation for one in found if one.outcome is not Outcome.PASS} == {"archive"} | unmet
+    assert (Capability.ROLLBACK in opened.capabilities) is (options.get("arch") != "hybrid")
+
+
+@pytest.mark.parametrize("preset", ["qwen3_next", "mamba2"])
+def test_what_the_library_calls_uncroppable_is_not_recorded(adapter, preset: str) -> None:  # type: ignore[no-untyped-def]
+    session = opened(adapter, preset=preset).open_session({})
+    forwarded(session)
+    before = state(session)
+
+    with pytest.raises(RefusedError) as refused:
+        session.record()
+
+    assert refused.value.code == RefusalCode.UNSUPPORTED
+    assert differing(before, state(session)) == []
