@@ -201,6 +201,7 @@ def _run_parsed(module: ModuleType, name: str, words: Sequence[str]) -> ExitCode
     import argparse
 
     from harness.commands.parser import Parser
+    from harness.stopping import ended_by_sigterm
 
     parser = Parser(
         prog=f"statecert {name}",
@@ -209,5 +210,7 @@ def _run_parsed(module: ModuleType, name: str, words: Sequence[str]) -> ExitCode
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.configure(parser)
-    code: ExitCode = module.run(parser.parse_args(words))
+    asked = parser.parse_args(words)
+    with ended_by_sigterm():
+        code: ExitCode = module.run(asked)
     return code

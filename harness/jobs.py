@@ -9,7 +9,6 @@ Plans that are judged by times come first, one by one, while no other bench has 
 from __future__ import annotations
 
 import operator
-import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,11 +16,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from threading import Event, Lock, current_thread, main_thread
+from threading import Event, Lock
 
 from harness.model.evidence import Observation
 from harness.model.scenario import Plan
 from harness.pipeline import Bench, run_one
+from harness.stopping import held_back
 
 _Held = tuple[Plan, "Future[Ran | None]"]
 Tell = Callable[[Observation], None]
@@ -207,14 +207,7 @@ def _break_off(shift: _Shift, benches: Sequence[Bench]) -> None:
 
 
 def _filed(file: File, ran: Ran) -> bool:
-    """File one plan whole; return whether Ctrl-C came meanwhile."""
-    if current_thread() is not main_thread():  # only the main thread is interrupted
+    """File one plan whole; return whether it was to be broken off meanwhile."""
+    with held_back() as came:
         file(ran)
-        return False
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        file(ran)
-    finally:
-        signal.signal(signal.SIGINT, before or signal.default_int_handler)
     return bool(came)

@@ -2,7 +2,7 @@
 
 Rules kept here:
 
-- Ctrl-C is the parent's business; this process ignores it.
+- Ctrl-C and SIGTERM are the parent's business; this process stays.
 - When the parent is gone this process ends at once, also in the middle of an operation.
 - It leaves without running destructors of the engine: they may hang or crash, and nothing of them is judged.
 """
@@ -32,7 +32,7 @@ _ORPHANED = 3
 
 def main(reader: int, writer: int) -> None:
     """Answer messages until the parent says ``quit`` or is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    stay()
     with contextlib.suppress(ValueError, OSError, AttributeError):
         faulthandler.enable()
     asked = threading.Event()
@@ -43,6 +43,16 @@ def main(reader: int, writer: int) -> None:
         while _serve_one(channel, server, asked):
             pass
     _leave(0)
+
+
+def stay() -> None:
+    """Leave it to the parent what a signal to the whole group means: Ctrl-C, or a time limit's SIGTERM.
+
+    A child that died of it would be an engine that died. SIGTERM has a handler here instead of being ignored, since a
+    program that the engine starts would inherit that.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: None)
 
 
 def _serve_one(channel: Channel, server: Server, asked: threading.Event) -> bool:

@@ -18,7 +18,6 @@ import gc
 import importlib
 import os
 import select
-import signal
 import socket
 import struct
 import sys
@@ -72,7 +71,7 @@ class _Children:
 
 def main(control: int, adapter: str, group: str) -> NoReturn:
     """Import, then fork whenever it is asked for, until the other end is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    child.stay()
     warnings.filterwarnings("ignore", category=DeprecationWarning)  # of forks beside the idle threads of a library
     engine = registry.load(adapter, group)
     for module in engine.imports() if isinstance(engine, Importing) else ():

@@ -314,13 +314,14 @@ linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /
 
 
 @linux
-def test_ctrl_c_keeps_all_that_was_written_says_so_and_leaves_no_child(
-    stuck: subprocess.Popen[str], tmp_path: Path
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_or_a_time_limit_keeps_all_that_was_written_says_so_and_leaves_no_child(
+    stuck: subprocess.Popen[str], tmp_path: Path, ending: signal.Signals
 ) -> None:
     children = children_of(stuck.pid)
     assert children
 
-    stuck.send_signal(signal.SIGINT)
+    stuck.send_signal(ending)
     said, complaints = stuck.communicate(timeout=SECONDS)
 
     assert stuck.returncode == 3, complaints
@@ -367,16 +368,13 @@ def test_ctrl_c_while_the_engine_starts_leaves_no_folder_and_says_that_nothing_w
 
 
 @linux
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_parent_leaves_no_child_and_every_whole_line(
-    stuck: subprocess.Popen[str], tmp_path: Path, how: signal.Signals
-) -> None:
+def test_a_killed_parent_leaves_no_child_and_every_whole_line(stuck: subprocess.Popen[str], tmp_path: Path) -> None:
     children = children_of(stuck.pid)
     assert children
     path = next(tmp_path.glob("runs/*/evidence/A92*.jsonl"))
     before = path.read_bytes()
 
-    stuck.send_signal(how)
+    stuck.send_signal(signal.SIGKILL)
     stuck.communicate(timeout=SECONDS)
 
     for child in children:

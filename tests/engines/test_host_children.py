@@ -142,11 +142,12 @@ def test_known_answers_and_spot_checks_are_counted_for_each_child(tmp_path: Path
     assert host.take_trust() == []
 
 
-def test_a_child_ignores_the_interrupt_of_the_terminal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_child_stays_when_its_whole_group_is_asked_to_end(tmp_path: Path, ending: signal.Signals) -> None:
     with toy_host(tmp_path) as host:
         host.ensure()
         assert host.pid is not None
-        os.kill(host.pid, signal.SIGINT)
+        os.kill(host.pid, ending)
         time.sleep(0.05)
 
         _prefilled(host, "")

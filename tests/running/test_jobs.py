@@ -154,14 +154,16 @@ def test_no_jobs_are_a_usage_error(four: Path, tmp_path: Path, jobs: str) -> Non
     assert not (tmp_path / "runs").exists()
 
 
-def test_ctrl_c_breaks_off_all_jobs_in_good_order_keeps_what_was_written_and_leaves_no_child(
-    four: Path, tmp_path: Path
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_all_breaks_off_all_jobs_in_good_order_keeps_what_was_written_and_leaves_no_child(
+    four: Path, tmp_path: Path, ending: signal.Signals
 ) -> None:
     process = begun(four, "--jobs", "2", hang=("A92", "A93"))
     try:
         wait_for(lambda: hanging(tmp_path) == 2, "two scenarios that hang")
-        (tmp_path / "children").write_text(" ".join(map(str, children_of(process.pid))))
-        process.send_signal(signal.SIGINT)
+        children = children_of(process.pid)
+        for pid in (*children, process.pid):  # as Ctrl-C of a terminal does, and a time limit
+            os.kill(pid, ending)
         said, complaints = process.communicate(timeout=SECONDS)
     finally:
         process.kill()
@@ -177,7 +179,7 @@ def test_ctrl_c_breaks_off_all_jobs_in_good_order_keeps_what_was_written_and_lea
         assert found.end is not None
         assert found.end.interrupted
         assert [str(event.event) for event in found.observations if hasattr(event, "event")][-1] == "not_run"
-    for child in (tmp_path / "children").read_text().split():
+    for child in children:
         wait_for(lambda child=child: not Path(f"/proc/{child}").exists(), "the end of a child")  # type: ignore[misc]
     assert not list(tmp_path.glob("runs/*/**/spool"))
 
