@@ -1,9 +1,10 @@
 """Several scenarios of one run at a time, each in a child of its own; results in the order of the plans.
 
 A bench works on one plan from its first cell to its end record, so an evidence file has one writer and looks as that of
-a run of one job. Plans are filed one by one in their order, whatever ended first.
+a run of one job. Plans are filed one by one in their order, whatever ended first, while the next ones run.
 
-Plans that are judged by times come first, one by one, while no other bench has begun: their records say one job.
+Plans that are judged by times come first, one by one, while no other bench has begun: their records say one job. Beside
+them nothing is filed, and no child is started ahead.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ class _Shift:
         """Set when no further plan is to be begun."""
         self._tell = tell
         self._waiting = deque(zip(plans, self.futures, strict=True))
+        self._restarting = {id(plan) for plan in plans if plan.restarts}
         self._working = benches
         self._lock = Lock()
 
@@ -95,6 +97,8 @@ class _Shift:
     def _run(self, bench: Bench, plan: Plan, future: Future[Ran | None]) -> _Held | None:
         """Run one plan; return the next one of this bench."""
         upcoming: list[_Held | None] = []
+        if self._restarts_from(plan):
+            bench.host.start_ahead()
 
         def last() -> bool:
             upcoming.append(self._take())
@@ -111,6 +115,11 @@ class _Shift:
         future.set_result(Ran(plan=plan, evidence=evidence, interrupted=interrupted))
         return upcoming[0] if upcoming else self._take()
 
+    def _restarts_from(self, plan: Plan) -> bool:
+        """Whether a plan, or one that nobody has taken yet, goes on in another process."""
+        with self._lock:
+            return any(id(one) in self._restarting for one in (plan, *(one for one, _ in self._waiting)))
+
     def _take(self) -> _Held | None:
         with self._lock:
             return self._waiting.popleft() if self._waiting and not self.ended.is_set() else None
@@ -119,7 +128,7 @@ class _Shift:
 def run_plans(benches: Sequence[Bench], plans: Sequence[Plan], tell: Tell, file: File) -> bool:
     """Run plans, side by side where there are several benches, and file what was run or begun, in the order of plans.
 
-    With several benches, plans that are judged by times go first, on the first bench, alone.
+    Plans that are judged by times go first, on the first bench, alone.
 
     Ctrl-C breaks off the plans that are under way, in good order, and none is begun any more. While something is filed
     it waits. An error of the harness does the same, and is raised once everything else has been filed.
@@ -136,8 +145,6 @@ def run_plans(benches: Sequence[Bench], plans: Sequence[Plan], tell: Tell, file:
     Raises:
         StatecertError: The harness could not go on with a plan; its evidence file is cut off.
     """
-    if len(benches) == 1:
-        return _in_turn(benches[0], plans, tell, file)
     timed, others = [plan for plan in plans if plan.timed], [plan for plan in plans if not plan.timed]
     if timed:
         first = benches[0]

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Final, Self
 from harness.deriving.support import FAMILIES
 from harness.digest.parts import ALGORITHM, KNOWN_ANSWERS, KnownAnswer, known_buffer, part_digest
 from harness.engines import registry
+from harness.engines.ahead import Ahead
 from harness.engines.channel import Message
 from harness.engines.client import Look, RemoteEngine, RemoteSession, number
 from harness.engines.interface import Options
 from harness.engines.process import ChildProcess, Limits, Spawn, started
 from harness.engines.spool import SpoolBudget
 from harness.engines.told import BEST, Subject, absent_facts, facts_of, identity_of, ignored, patterns, plain
-from harness.errors import EngineError, ProtocolError, UsageError
+from harness.errors import EngineError, ProtocolError, StorageError, UsageError
 from harness.model.evidence import PartRow, Trust
 from harness.model.target import Target, TargetFacts
 from harness.model.values import Capability, Family, Observability
@@ -54,8 +55,13 @@ _GIVEN: Final[Mapping[str, str]] = {
     _DISK: "each arm gets an empty folder of its own, so that none is lent another's state",
 }
 """Options of an engine that the harness gives by itself, and what to do instead of giving them."""
+_PROCESSOR: Final = "cpu"
 _EVERY: Final = 16
 _SHIPPED_AT_MOST: Final = 64 * 1024 * 1024
+
+
+_Ready = tuple[int, Mapping[str, object]]
+"""Of a new child: how many known buffers it hashed rightly, and what it told of its adapter."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,6 +99,7 @@ class EngineHost:
         self.options = options or HostOptions()
         self._folder = folder
         self._child: ChildProcess | None = None
+        self._ahead: Ahead[_Ready] | None = None
         self._children = 0
         self._counts = [0, 0, 0]
         self._trust: list[Trust] = []
@@ -223,12 +230,11 @@ class EngineHost:
         lost = self.take_lost()
         if lost is not None:
             raise lost
+        ahead, self._ahead = self._ahead, None
+        self._child = self._spawned() if ahead is None else ahead.child
         self._children += 1
-        spawn = self.options.spawn or partial(started, beside=self.options.beside)
-        self._child = ChildProcess(self._folder / f"child-{self._children}.log", spawn)
         try:
-            self._prove_hashing()
-            self._load_adapter()
+            self._counts[0], self._load = self._made_ready(self._child) if ahead is None else ahead.ready()
             self._choose_device()
             self._require_same_subject()
             self._tell_spool()
@@ -236,14 +242,44 @@ class EngineHost:
             self.discard()
             raise
 
-    def _load_adapter(self) -> None:
-        """Let the child import the target's adapter; it is told the target's options, and what files digest to.
+    def start_ahead(self) -> None:
+        """Start the next child now, so that it has imported its adapter when the present one ends.
+
+        Only on the processor, for a child that is to be started by itself, and where no others work: beside them it
+        would take their time, and gain none. One that is there already is kept; one that cannot be started is told of
+        when it is needed.
+        """
+        alone = self.options.beside == 1 and self.options.spawn is None
+        if alone and self._device == _PROCESSOR and self._ahead is None and self.alive and not self._interrupted:
+            with suppress(StorageError):
+                self._ahead = Ahead(self._spawned(), self._made_ready)
+
+    def _spawned(self) -> ChildProcess:
+        spawn = self.options.spawn or partial(started, beside=self.options.beside)
+        return ChildProcess(self._folder / f"child-{self._children + 1}.log", spawn)
+
+    def _made_ready(self, child: ChildProcess) -> _Ready:
+        """Let a new child hash known buffers and import the adapter; return their number, and what it told of that.
+
+        Raises:
+            ProtocolError: It hashed wrongly.
+        """
+        answers = self.options.known_answers
+        buffers = [known_buffer(answer.seed, answer.size) for answer in answers]
+        asked = {"threads": self.options.hash_threads}
+        hello = child.ask("hello", asked, buffers, seconds=self.options.limits.start_s)
+        if hello.body.get("digests") != [answer.sha256 for answer in answers]:
+            raise ProtocolError("the child hashed a known buffer wrongly; nothing that it says can be believed")
+        return len(answers), self._loaded(child)
+
+    def _loaded(self, child: ChildProcess) -> Mapping[str, object]:
+        """Let a child import the target's adapter; it is told the target's options, and what files digest to.
 
         A large file is hashed by the first child of a run only; see :mod:`harness.engines.filedigests`.
         """
         target = self.target
         fields = {"adapter": target.adapter, "group": target.group, "options": dict(target.options)}
-        self._load = self._ask("load", {**fields, "files": dict(self._files)}).body
+        return child.ask("load", {**fields, "files": dict(self._files)}, seconds=self.options.limits.start_s).body
 
     def discard(self) -> None:
         """End the child, if there is one; what it did for trust is kept for :meth:`take_trust`."""
@@ -294,8 +330,9 @@ class EngineHost:
     def interrupt(self) -> None:
         """Break off from another thread, for good: who asks this host or a rival of it for something is interrupted."""
         self._interrupted = True
-        if self._child is not None:
-            self._child.interrupt()
+        for child in (self._child, self._ahead.child if self._ahead is not None else None):
+            if child is not None:
+                child.interrupt()
         for other in self._rivals:
             other.interrupt()
 
@@ -402,8 +439,11 @@ class EngineHost:
         return {name: int(str(value)) for name, value in self._ask("times", {}).body.items()}
 
     def close(self) -> None:
-        """End the child."""
+        """End the child, and one that was started ahead and not needed."""
         self.discard()
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            self._lost = self._lost or _left(ahead)
 
     def __enter__(self) -> Self:
         return self
@@ -483,21 +523,12 @@ class EngineHost:
         if self._child is None:
             raise ProtocolError(f"{operation}: the child that this object lived in is gone")
         limits = self.options.limits
-        seconds = {"hello": limits.start_s, "load": limits.start_s, "open_engine": limits.open_s}
-        return self._child.ask(operation, fields, frames, seconds=seconds.get(operation, limits.call_s))
+        seconds = limits.open_s if operation == "open_engine" else limits.call_s
+        return self._child.ask(operation, fields, frames, seconds=seconds)
 
     def _go_on(self) -> None:
         if self._interrupted:
             raise KeyboardInterrupt
-
-    def _prove_hashing(self) -> None:
-        answers = self.options.known_answers
-        buffers = [known_buffer(answer.seed, answer.size) for answer in answers]
-        told = self._ask("hello", {"threads": self.options.hash_threads}, buffers).body.get("digests")
-        wanted = [answer.sha256 for answer in answers]
-        if told != wanted:
-            raise ProtocolError("the child hashed a known buffer wrongly; nothing that it says can be believed")
-        self._counts[0] = len(wanted)
 
     def _choose_device(self) -> None:
         there = [name for name, reason in self.devices if not reason]
@@ -523,3 +554,14 @@ class EngineHost:
     def _remember(self, facts: TargetFacts) -> TargetFacts:
         self._grade, self._told = facts.observability, facts.identity
         return facts
+
+
+def _left(ahead: Ahead[_Ready]) -> EngineError | None:
+    """Let a child leave that was never needed; return how it ended otherwise than asked."""
+    try:
+        ahead.ready()
+    except EngineError as error:
+        return error
+    finally:
+        ahead.child.close()
+    return ahead.child.lost

@@ -363,10 +363,15 @@ class Plan:
     @property
     def timed(self) -> bool:
         """Whether a selected cell is judged by times, which other work beside it would spoil."""
+        return any(check.kind is CheckKind.QUICKER for cell in self._chosen() for check in cell.checks)
+
+    @property
+    def restarts(self) -> bool:
+        """Whether a selected cell goes on in another process."""
+        steps = (step for cell in self._chosen() for arm in cell.arms for step in arm.steps)
+        return any(step.kind is StepKind.RESTART for step in steps)
+
+    def _chosen(self) -> Sequence[CellPlan]:
+        """Cells that are to be run."""
         chosen = set(self.selected)
-        return any(
-            check.kind is CheckKind.QUICKER
-            for cell in self.cells
-            if cell.id in chosen and not cell.excluded
-            for check in cell.checks
-        )
+        return [cell for cell in self.cells if cell.id in chosen and not cell.excluded]

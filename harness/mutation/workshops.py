@@ -56,8 +56,8 @@ class ManyHost(EngineHost):
         self.target = target
         self._first, self._models = None, {}
         registry.find(target.adapter, target.group)
-        if self.alive:
-            self._load_adapter()
+        if self._child is not None and self.alive:
+            self._load = self._loaded(self._child)
             self._choose_device()
         return self.start()
 

@@ -14,7 +14,7 @@ import pytest
 
 from harness.digest.parts import KNOWN_ANSWERS
 from harness.engines.host import EngineHost, HostOptions
-from harness.engines.process import Limits
+from harness.engines.process import Limits, started
 from harness.errors import (
     EngineCrashedError,
     EngineError,
@@ -268,3 +268,85 @@ def test_an_option_that_the_harness_gives_is_refused_before_anything_starts(tmp_
         host.start()
 
     assert host.children == 0
+
+
+def test_a_child_that_is_started_ahead_is_the_next_one_and_another_process(tmp_path: Path) -> None:
+    with toy_host(tmp_path) as host:
+        host.start()
+        host.start_ahead()
+        host.start_ahead()
+        _prefilled(host, "")
+        before = host.pid, host.children
+        host.restart(kill=True)
+        _prefilled(host, "")
+        after = host.pid, host.children
+
+    assert (before[1], after[1]) == (1, 2)
+    assert before[0] != after[0]
+    assert sorted(path.name for path in tmp_path.glob("child-*.log")) == ["child-1.log", "child-2.log"]
+    known = len(KNOWN_ANSWERS)
+    assert [(one.child, one.known_answers) for one in host.take_trust()] == [(1, known), (2, known)]
+
+
+def test_a_child_that_was_started_ahead_and_not_needed_ends_with_its_host(tmp_path: Path) -> None:
+    with toy_host(tmp_path) as host:
+        host.start()
+        host.start_ahead()
+        ahead = host._ahead
+        assert ahead is not None
+        working = ahead.child.alive
+
+    assert working
+    assert not ahead.child.alive
+    assert ahead.child.lost is None
+
+
+def test_a_child_that_hashes_wrongly_is_told_of_when_it_is_needed(tmp_path: Path) -> None:
+    with toy_host(tmp_path) as host:
+        host.start()
+        wrong = replace(KNOWN_ANSWERS[3], sha256="0" * 64)
+        host.options = replace(host.options, known_answers=[wrong])
+        host.start_ahead()
+        _prefilled(host, "")
+
+        with pytest.raises(ProtocolError, match="hashed a known buffer wrongly"):
+            host.restart()
+        assert not host.alive
+
+
+def test_a_child_that_was_started_ahead_and_is_gone_is_a_crash_of_who_needs_it(tmp_path: Path) -> None:
+    with toy_host(tmp_path) as host:
+        host.start()
+        host.start_ahead()
+        ahead = host._ahead
+        assert ahead is not None
+        ahead.ready()
+        os.kill(ahead.child.pid, signal.SIGABRT)
+
+        with pytest.raises(EngineCrashedError, match="SIGABRT"):
+            host.restart()
+
+
+def test_a_child_that_was_started_ahead_and_died_unneeded_is_not_passed_over(tmp_path: Path) -> None:
+    host = EngineHost(toy_target(), tmp_path, HostOptions(limits=QUICK))
+    host.start()
+    host.start_ahead()
+    ahead = host._ahead
+    assert ahead is not None
+    ahead.ready()
+    os.kill(ahead.child.pid, signal.SIGABRT)
+
+    host.close()
+
+    assert isinstance(host.take_lost(), EngineCrashedError)
+
+
+@pytest.mark.parametrize("options", [HostOptions(limits=QUICK, beside=2), HostOptions(limits=QUICK, spawn=started)])
+def test_no_child_is_started_ahead_beside_others_or_where_children_start_in_another_way(
+    tmp_path: Path, options: HostOptions
+) -> None:
+    with toy_host(tmp_path, options=options) as host:
+        host.start()
+        host.start_ahead()
+
+        assert host._ahead is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -21,8 +22,15 @@ from harness.pipeline import Bench
 
 
 class _Host:
+    def __init__(self) -> None:
+        self.started_ahead = 0
+
     def interrupt(self) -> None:
         """Nothing runs."""
+
+    def start_ahead(self) -> None:
+        """Count it."""
+        self.started_ahead += 1
 
 
 @dataclass(frozen=True)
@@ -37,11 +45,13 @@ class _Bench:
 class _Plan(str):
     __slots__ = ()
     timed = False
+    restarts = False
 
 
 class _Timed(str):
     __slots__ = ()
     timed = True
+    restarts = True
 
 
 def _plans(count: int) -> list[Plan]:
@@ -147,3 +157,53 @@ def test_the_last_plan_that_is_judged_by_times_ends_the_child_where_nothing_foll
     run_plans(_benches(2), [cast("Plan", _Timed(name)) for name in ("one", "two")], _nothing, lambda _: None)
 
     assert told == [False, True]
+
+
+class _Restarting(str):
+    __slots__ = ()
+    timed = False
+    restarts = True
+
+
+def _nothing_to_run(_: object, plan: Any, __: object, *, last: Callable[[], bool]) -> tuple[Path, bool]:
+    last()
+    return Path(plan), False
+
+
+def test_a_child_is_started_ahead_until_no_plan_goes_on_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "run_one", _nothing_to_run)
+    (bench,) = benches = _benches(1)
+    plans = [*_plans(2), cast("Plan", _Restarting("restarting")), *_plans(3)]
+
+    run_plans(benches, plans, _nothing, lambda _: None)
+
+    assert cast("_Host", bench.host).started_ahead == 3
+
+
+def test_no_child_is_started_ahead_beside_plans_that_are_judged_by_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "run_one", _nothing_to_run)
+    (bench,) = benches = _benches(1)
+
+    run_plans(benches, [cast("Plan", _Timed("one")), *_plans(2)], _nothing, lambda _: None)
+
+    assert cast("_Host", bench.host).started_ahead == 0
+
+
+def test_what_has_run_is_filed_while_the_next_plan_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    filed, filing = threading.Event(), threading.Event()
+
+    def fake(_: object, plan: Any, __: object, *, last: Callable[[], bool]) -> tuple[Path, bool]:
+        if plan == "plan-1":
+            assert filing.wait(10)
+            filed.set()
+        last()
+        return Path(plan), False
+
+    def file(ran: Ran) -> None:
+        if str(ran.plan) == "plan-0":
+            filing.set()
+            assert filed.wait(10)
+
+    monkeypatch.setattr(jobs, "run_one", fake)
+
+    assert not run_plans(_benches(1), _plans(2), _nothing, file)
