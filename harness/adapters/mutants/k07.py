@@ -286,12 +286,13 @@ _SLOTS = 3
 
 
 class _SlotsUsedAgain(TorchEngine):
+    slots = _SLOTS
     _opened: list[SessionBuffers] | None = None
 
     def new_buffers(self) -> SessionBuffers:
         made = super().new_buffers()
         self._opened = [*(self._opened or ()), made]
-        first = self._opened[(len(self._opened) - 1) % _SLOTS]
+        first = self._opened[(len(self._opened) - 1) % self.slots]
         for mine, other in zip(made.layers, first.layers, strict=True):
             if isinstance(mine, DeltaState) and isinstance(other, DeltaState):
                 mine.recurrent = other.recurrent
@@ -304,6 +305,18 @@ class SlotUsedAgain(Mutant):
     mutant_id = "K07.slot-used-again"
     stopped_by = Stop(scenario="A10", check="p-beside-five", part="recurrent", phase="seen")
     engine = _SlotsUsedAgain
+
+
+class _SlotsWrap(_SlotsUsedAgain):
+    slots = 16
+
+
+class SlotsWrap(Mutant):
+    """There are slots for the recurrent states of sixteen sessions; the seventeenth gets the first one."""
+
+    mutant_id = "K07.slots-wrap"
+    stopped_by = Stop(scenario="A65", cell={"kind": "hybrid"}, check="kept-1", part="recurrent", phase="seen")
+    engine = _SlotsWrap
 
 
 class _HandleNamesAgain(TorchAdapterSession):
