@@ -373,6 +373,8 @@ def test_a_killed_parent_leaves_no_child_and_every_whole_line(stuck: subprocess.
     assert children
     path = next(tmp_path.glob("runs/*/evidence/A92*.jsonl"))
     before = path.read_bytes()
+    # what has run is filed while the next scenario runs, and this one is stuck
+    wait_for(lambda: bool([*tmp_path.glob("runs/*/certificates/A90/**/*.json")]), "the certificate of the first one")
 
     stuck.send_signal(signal.SIGKILL)
     stuck.communicate(timeout=SECONDS)
