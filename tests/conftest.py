@@ -10,7 +10,8 @@ from tests.fakes.forked import forked_children
 
 
 @pytest.fixture(scope="module")
-def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Children of this file's engines are forked of one that has imported torch; see `tests.fakes.forked`."""
-    with forked_children(tmp_path_factory.mktemp("forked")):
+def forked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Children of this file's engines are forked of one that has imported the engine which the file calls ``ENGINE``,
+    or torch; see `tests.fakes.forked`."""
+    with forked_children(tmp_path_factory.mktemp("forked"), getattr(request.module, "ENGINE", "torch")):
         yield

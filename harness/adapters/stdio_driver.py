@@ -264,7 +264,7 @@ class Driver:
     def _ended(self, operation: str) -> EngineError:
         """Return the error that says how a driver ended that closed its pipes."""
         try:
-            status = self._process.wait(_GRACE_S)
+            status = self._process.wait(min(_GRACE_S, self._patience_s))
         except subprocess.TimeoutExpired:
             return ProtocolError(f"{operation}: the driver closed its standard output and went on; it was ended")
         return EngineCrashedError(f"{operation}: the driver ended with status {status}", status=status)

@@ -20,6 +20,7 @@ pytest.importorskip("mlx.core")
 pytest.importorskip("mlx_lm")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("forked")]
 
+ENGINE = "mlx"
 MODELS = ("llama", "qwen3", "qwen3_next", "qwen3_5", "lfm2", "mamba2", "gemma3")
 OTHER = [8 + (index * 11) % 400 for index in range(150)]
 

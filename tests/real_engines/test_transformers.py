@@ -19,6 +19,7 @@ from tests.real_engines.support import MORE, cell_outcome, differing, extended, 
 pytest.importorskip("transformers")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("forked")]
 
+ENGINE = "transformers"
 MODELS = ("llama", "qwen3", "qwen3_next", "qwen3_5", "lfm2", "mamba2", "gemma3")
 
 

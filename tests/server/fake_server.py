@@ -195,7 +195,7 @@ def handler_of(wrong: str, alias: str = "") -> type[Handler]:
 def fake_server(wrong: str = "") -> Iterator[str]:
     """Serve on a port of the loopback interface; yield its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(wrong))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)  # the end is not waited for long
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
