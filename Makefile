@@ -33,7 +33,9 @@ extras-if-any: venv
 
 # a stop or an error on a real engine is a finding, not a failure of this target: it is in the table and in runs/engines/;
 # children are forked, since their imports would take longer than their cells: what is written are drafts (ADR 0006)
-engines: extras ## the suites on every real engine, with what they find (ENGINES=names of lab or entry points)
+# the lengthy tests come first, and what fails there does fail
+engines: extras ## lengthy tests and the suites on every real engine, with what they find (ENGINES=names of lab or entry points)
+	@$(AGAIN) test MARKS=lengthy T=tests
 	@for e in $(ENGINES); do \
 	  for s in $(SUITE) more engines; do \
 	    echo "== $$e $$s"; $(LOOKED) --suite $$s --target $$e || [ $$? -eq 1 -o $$? -eq 3 -o $$? -eq 5 ] || exit $$?; \
@@ -47,8 +49,8 @@ engines: extras ## the suites on every real engine, with what they find (ENGINES
 certify: venv ## run the default suite on the best device here, write certificates to runs/, gate them (JOBS=1: one by one)
 	@$(BIN)/statecert run --suite $(SUITE) --jobs $(JOBS) --gate
 
-test: venv ## unit tests and the default scenarios (T=path narrows)
-	@$(SHARED) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(T)
+test: venv ## unit tests and the default scenarios (T=path and MARKS=expression narrow)
+	@$(SHARED) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(if $(MARKS),-m '$(MARKS)') $(T)
 
 format: venv ## format the code
 	@$(BIN)/ruff format .
@@ -82,12 +84,13 @@ reports-check: venv ## reports/ are what certificates/ give
 # of the mutants those that the certified matrix does not show as they are now, and some that it does
 # the gate derives every body again from its evidence (CG301), so that `rejudge` is no step of its own;
 # first what keeps one processor busy, two at a time; then what takes both; pytest last, so that its closing line is the last line
+# (it counts the lengthy tests of real engines, which are left to `make engines`, as deselected)
 check: extras-if-any ## everything that CI runs
 	@$(PYTHON) tools/beside.py \
 	  "$(AGAIN) lint && $(BIN)/statecert gate certificates --claims README.md --claims docs && $(AGAIN) reports-check && $(BIN)/statecert fuzz --seconds 60" \
 	  "$(AGAIN) wheel-check workflow-check && $(BIN)/statecert fuzz --of codec --seconds 10"
 	@$(SHARED) $(BIN)/statecert mutants --beyond certificates
-	@$(AGAIN) test
+	@$(AGAIN) test MARKS='not lengthy'
 
 full: venv ## the suite full on this machine, certificates and gate in runs/ (a quarter of an hour on two cores)
 	@$(BIN)/statecert run --suite full --jobs $(JOBS) --gate

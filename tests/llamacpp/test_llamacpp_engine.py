@@ -20,6 +20,8 @@ from harness.errors import EngineCrashedError, RefusedError
 from harness.model.target import Target
 from harness.model.values import Capability, Outcome
 
+pytestmark = pytest.mark.usefixtures("forked")
+ENGINE = "llamacpp"
 MISSING = [name for name in ("xllamacpp", "gguf", "cffi") if find_spec(name) is None]
 INSTALLED = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (extra llamacpp)")
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "A" / "A61-image-goes-on.yaml"
@@ -58,7 +60,13 @@ def test_a_layout_with_any_other_default_is_refused(changed: dict[str, float]) -
 
 
 @INSTALLED
-@pytest.mark.parametrize("arch", ["attention", "hybrid", "recurrent", "sliding", "lfm2"])
+@pytest.mark.parametrize(
+    "arch",
+    [
+        "recurrent",
+        *(pytest.param(arch, marks=pytest.mark.lengthy) for arch in ("attention", "hybrid", "sliding", "lfm2")),
+    ],
+)
 def test_every_obligation_is_met(arch: str, tmp_path: Path) -> None:
     with host(tmp_path, arch=arch) as opened:
         found = conform(opened, OBLIGATIONS)
@@ -94,6 +102,7 @@ def test_a_rollback_is_declared_where_the_model_that_was_loaded_keeps_its_past(
 
 
 @INSTALLED
+@pytest.mark.lengthy
 def test_a_rollback_that_is_declared_and_wrong_is_found(tmp_path: Path) -> None:
     """A defect of the library, found by R01 too (FOUND): it returns true, and the recurrent state is another one."""
     with host(tmp_path, arch="hybrid", n_rs_seq=8) as opened:
@@ -118,6 +127,7 @@ def test_a_scenario_that_takes_back_what_is_overwritten_is_not_supported(
 
 
 @INSTALLED
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("kv", "flash"), [("split", False), ("unified", True)])
 def test_sessions_that_share_a_context_meet_them_too(kv: str, flash: bool, tmp_path: Path) -> None:
     with host(tmp_path, kv=kv, flash_attn=flash, k_type="q8_0" if flash else "f16") as opened:
@@ -215,6 +225,7 @@ def test_another_build_that_nobody_named_is_refused(tmp_path: Path) -> None:
 
 
 @INSTALLED
+@pytest.mark.lengthy
 def test_the_same_library_twice_is_no_other_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["run", "R11", "--suite", "engines", "--target", "llamacpp", "--quiet", "--out", str(tmp_path)]
 

@@ -175,7 +175,10 @@ def test_one_small_scenario_runs_and_passes(tmp_path: Path) -> None:
     assert cell_outcome(tmp_path, "mlx", "A03[scale=16,arch=attention]") == "pass"
 
 
-@pytest.mark.parametrize("arch", ["", "attention", "hybrid", "recurrent", "sliding"])
+@pytest.mark.parametrize(
+    "arch",
+    ["recurrent", *(pytest.param(arch, marks=pytest.mark.lengthy) for arch in ("", "attention", "hybrid", "sliding"))],
+)
 def test_every_obligation_is_met(arch: str, tmp_path: Path) -> None:
     options = {"preset": "tiny", **({"arch": arch} if arch else {})}
     target = Target(name="mlx", adapter="mlx", device="cpu", options=options)

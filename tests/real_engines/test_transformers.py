@@ -210,7 +210,12 @@ def test_the_memory_plan_of_the_embedded_engine_is_not_told_of_this_one(adapter)
 
 @pytest.mark.parametrize(
     ("options", "unmet"),
-    [({}, set()), ({"arch": "attention"}, set()), ({"arch": "hybrid"}, set()), ({"crop": "forced"}, {"capabilities"})],
+    [
+        ({"arch": "attention"}, set()),
+        pytest.param({}, set(), marks=pytest.mark.lengthy),
+        pytest.param({"arch": "hybrid"}, set(), marks=pytest.mark.lengthy),
+        pytest.param({"crop": "forced"}, {"capabilities"}, marks=pytest.mark.lengthy),
+    ],
 )
 def test_every_obligation_is_met_but_by_a_forced_crop(options: dict[str, str], unmet: set[str], tmp_path: Path) -> None:
     target = Target(name="transformers", adapter="transformers", device="cpu", options={"preset": "tiny", **options})

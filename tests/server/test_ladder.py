@@ -19,6 +19,8 @@ from harness.wire.evidence_doc import read_evidence
 from tests.server.fake_server import MODEL, fake_server
 
 Options = dict[str, str | int | bool]
+pytestmark = pytest.mark.usefixtures("forked")
+ENGINE = "server"
 MISSING = [name for name in ("xllamacpp", "gguf") if find_spec(name) is None]
 CHAT: Options = {"endpoint": "chat", "dialect": "llama_openai"}
 
@@ -71,8 +73,15 @@ def test_a_chat_whose_slot_is_not_known_has_no_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (extra server)")
-@pytest.mark.parametrize("more", [{}, {**CHAT, "slots": 1}], ids=["completions", "chat"])
-@pytest.mark.parametrize("kept", ["memory", "image"])
+@pytest.mark.parametrize(
+    ("more", "kept"),
+    [
+        pytest.param({}, "image", id="completions-image"),
+        pytest.param({**CHAT, "slots": 1}, "memory", id="chat-memory"),
+        pytest.param({}, "memory", id="completions-memory", marks=pytest.mark.lengthy),
+        pytest.param({**CHAT, "slots": 1}, "image", id="chat-image", marks=pytest.mark.lengthy),
+    ],
+)
 def test_a_real_server_passes_to_the_last_log_probability(more: Options, kept: str, tmp_path: Path) -> None:
     assert climbed(tmp_path, {"logprobs": 4, **more}, device="cpu", kept=kept, told="logits") == "pass"
 

@@ -25,7 +25,11 @@ from harness.pipeline import available_scenarios, bench, read_bytes, run_one
 from harness.wire.evidence_doc import read_evidence
 
 MISSING = [name for name in ("xllamacpp", "gguf") if find_spec(name) is None]
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (extra llamacpp)")
+pytestmark = [
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (extra llamacpp)"),
+    pytest.mark.usefixtures("forked"),
+]
+ENGINE = "server"
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 IDS = list(range(8, 108))
 
@@ -34,10 +38,10 @@ IDS = list(range(8, 108))
     "options",
     [
         {},
-        {"arch": "hybrid"},
-        {"dialect": "llama_openai"},
-        {"stream": True},
-        {"dialect": "llama_openai", "endpoint": "chat"},
+        pytest.param({"arch": "hybrid"}, marks=pytest.mark.lengthy),
+        pytest.param({"dialect": "llama_openai"}, marks=pytest.mark.lengthy),
+        pytest.param({"stream": True}, marks=pytest.mark.lengthy),
+        pytest.param({"dialect": "llama_openai", "endpoint": "chat"}, marks=pytest.mark.lengthy),
     ],
 )
 def test_every_obligation_is_met(options: dict[str, str | bool], tmp_path: Path) -> None:
@@ -81,10 +85,12 @@ def run_r13(mutant: str, folder: Path) -> dict[str, str]:
     return {check.id: check.reason for cell in found for check in cell.checks if check.outcome is not Outcome.PASS}
 
 
+@pytest.mark.lengthy
 def test_a_restored_slot_is_reused_by_whoever_asks_again(tmp_path: Path) -> None:
     assert run_r13("", tmp_path) == {}
 
 
+@pytest.mark.lengthy
 def test_a_restored_slot_that_is_computed_again_fails_by_its_counts(tmp_path: Path) -> None:
     found = run_r13("K04.server-restore-unused", tmp_path)
 
@@ -149,6 +155,7 @@ def test_a_server_of_a_command_serves_and_is_another_build(tmp_path: Path) -> No
     assert told[1].facts["forwarded_by"] == "counters"
 
 
+@pytest.mark.lengthy
 def test_what_a_server_holds_of_another_build_is_not_comparable(tmp_path: Path) -> None:
     plan = expand(available_scenarios()["R11"], [16], suite="engines", where="R11")
     options: dict[str, str | int | bool] = {"other_command": command(tmp_path)}

@@ -20,6 +20,8 @@ from harness.model.values import Capability, Outcome
 from tests.fakes.toy_support import run_toy, toy_plan
 from tests.server.fake_server import MODEL, fake_server
 
+pytestmark = pytest.mark.usefixtures("forked")
+ENGINE = "server"
 IDS = list(range(8, 48))
 REUSED = {
     "observability": "tokens",

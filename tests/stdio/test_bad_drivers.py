@@ -27,6 +27,8 @@ from harness.model.target import Target
 from harness.model.values import CrashKind
 from tests.fakes.toy_support import run_toy, toy_plan
 
+pytestmark = pytest.mark.usefixtures("forked")
+ENGINE = "stdio"
 DRIVER = Path(__file__).parent / "bad_driver.py"
 IDS = list(range(8, 24))
 

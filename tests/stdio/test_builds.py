@@ -20,7 +20,11 @@ from harness.wire.evidence_doc import read_evidence
 
 SOURCES = Path(__file__).parents[2] / "examples" / "stdio" / "c"
 COMPILER = shutil.which("cc")
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+pytestmark = [
+    pytest.mark.skipif(COMPILER is None, reason="no C compiler"),
+    pytest.mark.usefixtures("forked"),
+]
+ENGINE = "stdio"
 LATER_FORMAT = ("TOYIMG01", "TOYIMG02")
 ROWS_ELSEWHERE = (
     "memcpy(s->k, image + HEAD + FIXED, toy_row_bytes(s));",

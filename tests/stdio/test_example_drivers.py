@@ -17,6 +17,8 @@ from harness.engines.process import Limits
 from harness.model.target import Target
 from harness.model.values import Outcome
 
+pytestmark = pytest.mark.usefixtures("forked")
+ENGINE = "stdio"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "stdio"
 CC = shutil.which("cc")
 RUSTC = shutil.which("rustc") or shutil.which("rustc", path=str(Path.home() / ".cargo" / "bin"))
@@ -42,11 +44,11 @@ def built_c(folder: Path, *flags: str, sources: Path = EXAMPLES / "c") -> Path:
     return made
 
 
-def built_rust(folder: Path, sources: Path = EXAMPLES / "rust") -> Path:
+def built_rust(folder: Path, *flags: str, sources: Path = EXAMPLES / "rust") -> Path:
     if RUSTC is None:
         pytest.skip("no Rust compiler here")
     made = folder / "driver"
-    arguments = ["--edition", "2021", "-O", "-D", "warnings", "-o", str(made), str(sources / "driver.rs")]
+    arguments = ["--edition", "2021", *flags, "-D", "warnings", "-o", str(made), str(sources / "driver.rs")]
     done = subprocess.run([RUSTC, *arguments], check=False, capture_output=True, text=True, cwd=folder)
     assert not done.returncode, done.stderr
     return made
@@ -78,7 +80,7 @@ def test_the_driver_in_c_meets_every_obligation(flags: tuple[str, ...], tmp_path
 
 
 def test_the_driver_in_rust_meets_every_obligation(tmp_path: Path) -> None:
-    assert not_passed(built_rust(tmp_path), tmp_path) == []
+    assert not_passed(built_rust(tmp_path, "-O"), tmp_path) == []
 
 
 @pytest.mark.parametrize("driver", ["c/driver.c", "rust/driver.rs"])
@@ -139,7 +141,8 @@ def test_a_driver_with_one_line_wrong_is_seen(
 def test_a_driver_in_rust_with_one_line_wrong_is_seen(
     file: str, was: str, becomes: str, obligation: str, tmp_path: Path
 ) -> None:
-    made = built_rust(tmp_path, changed("rust", file, was, becomes, tmp_path))
+    unoptimised = ("-C", "opt-level=0", "-C", "debug-assertions=off")  # what is wrong is wrong, in a fifth of the time
+    made = built_rust(tmp_path, *unoptimised, sources=changed("rust", file, was, becomes, tmp_path))
 
     assert [name for name, _ in not_passed(made, tmp_path, obligation)] == [obligation]
 
