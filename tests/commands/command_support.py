@@ -6,11 +6,12 @@ import atexit
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+
+from tests.fakes import warm
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKES = ROOT / "tests" / "fakes"
@@ -25,6 +26,16 @@ def outside() -> Path:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 
+
+_COMMANDS = ("run", "plan", "judge", "gate", "report", "explain", "history", "withdraw", "supersede", "waive", "annotate")
+_PARTS = ("reporting.progress", "reporting.tables", "running.run", "gating.gate", "certifying.issue", "engines.client")
+USUAL = (
+    "harness.cli",
+    *(f"harness.commands.{name}" for name in _COMMANDS),
+    *(f"harness.{name}" for name in _PARTS),
+    *("orjson", "yaml", "rich.console", "rich.table", "jsonschema_rs", "hashlib"),
+)
+"""What most commands import."""
 
 TOY_SCENARIO = """\
 schema: statecert/scenario/v1
@@ -66,15 +77,8 @@ def statecert(
 ) -> subprocess.CompletedProcess[str]:
     """Run ``python -m harness`` and return what it said."""
     path = os.pathsep.join([str(outside()), str(FAKES)])
-    return subprocess.run(
-        [sys.executable, "-m", "harness", *map(str, words)],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": path, **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    everything = {**os.environ, "PYTHONPATH": path, **(environment or {})}
+    return warm.ran("harness", *map(str, words), cwd=cwd, environment=everything, imports=USUAL)
 
 
 def toy_run(folder: Path, *words: str, scenario: str = TOY_SCENARIO) -> subprocess.CompletedProcess[str]:

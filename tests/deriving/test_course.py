@@ -229,6 +229,13 @@ def alone(evidence: Evidence, cell: CellId) -> Evidence:
 
 
 @cache
+def committed_cell(scenario: str) -> tuple[Evidence, CellId]:
+    """Return the evidence of a scenario's :func:`committed` cell, and nothing else."""
+    digest, cell = committed()[scenario]
+    return alone(read_evidence(bytes_of_evidence(CERTIFICATES, digest), scenario), cell), cell
+
+
+@cache
 def committed() -> dict[str, tuple[str, CellId]]:
     """Return evidence and smallest passing cell of each scenario of the default suite, on the embedded engine."""
     found: dict[str, tuple[str, CellId]] = {}
@@ -260,8 +267,7 @@ def test_the_default_suite_has_committed_evidence_to_change() -> None:
 
 @pytest.mark.parametrize("scenario", sorted(committed()))
 def test_no_change_of_a_line_keeps_a_pass_of_a_committed_cell(scenario: str) -> None:
-    digest, cell = committed()[scenario]
-    evidence = alone(read_evidence(bytes_of_evidence(CERTIFICATES, digest), scenario), cell)
+    evidence, cell = committed_cell(scenario)
 
     assert keeps_its_pass(evidence, cell, evidence.observations)
     assert survivors(evidence, cell, changes(evidence.observations, every=7)) == []
@@ -278,8 +284,7 @@ def test_no_look_can_be_left_out_of_both_runs_of_a_reference() -> None:
 
 @pytest.mark.parametrize("scenario", sorted(committed()))
 def test_no_look_can_be_left_out_of_both_runs_of_a_committed_reference(scenario: str) -> None:
-    digest, cell = committed()[scenario]
-    evidence = alone(read_evidence(bytes_of_evidence(CERTIFICATES, digest), scenario), cell)
+    evidence, cell = committed_cell(scenario)
 
     assert pairs_survived(evidence, cell) == []
 

@@ -8,9 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from _pytest.config import default_plugins
 
-from tests.commands.command_support import FAKES, TOY_SCENARIO, outside
+from tests.commands.command_support import FAKES, TOY_SCENARIO, USUAL, outside
+from tests.fakes import warm
 
+IMPORTS = ("pytest", *(f"_pytest.{name}" for name in default_plugins), *USUAL)
+"""What pytest and the plugin import; not the plugin itself, whose assertions pytest writes anew when it imports it."""
 TOY = ("--statecert-target", "toy", "--statecert-preset", "toy")
 
 
@@ -27,11 +31,8 @@ def foreign(tmp_path: Path) -> Path:
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(outside()), str(FAKES)])
-    command = [sys.executable, "-m", "pytest", "-p", "no:statecert", "-p", "harness.pytest_plugin", *words]
-    environment = {**os.environ, "PYTHONPATH": path}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
-    )
+    command = ("-p", "no:statecert", "-p", "harness.pytest_plugin", *words)
+    return warm.ran("pytest", *command, cwd=folder, environment={**os.environ, "PYTHONPATH": path}, imports=IMPORTS)
 
 
 def test_cells_are_items_with_the_cell_s_id_and_other_yaml_is_left_alone(foreign: Path) -> None:

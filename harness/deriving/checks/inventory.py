@@ -55,29 +55,57 @@ def check(view: CellView, spec: CheckSpec) -> CheckResult:
     kinds: dict[tuple[str, int, int, str], tuple[tuple[str, str], ...]] = {}
     sessions = {arm.id: sessions_of(arm) for arm in view.cell.arms}
     told = {arm.id: row_types(view.cell, arm, view.told) for arm in view.cell.arms}
-    faults: dict[str, str] = {}
-    labels: dict[tuple[str, str], str] = {}
+    roots = {point.root for point in view.points.values()}
+    tables = {root: _Table(view.tables[root].rows, view.cell.families) for root in roots}
     for point in view.points.values():
-        rows = view.table(point).rows
-        if point.root not in faults:
-            faults[point.root] = table_fault(rows, view.cell.families)
-        fault = faults[point.root]
+        table = tables[point.root]
+        fault = table.fault
         if not fault:
             session = (point.arm, point.rep, *sessions[point.arm][point.label])
-            listed = tuple((row.name, row.family) for row in rows if row.family not in _COME_AND_GO)
-            fault = "" if kinds.setdefault(session, listed) == listed else "parts_come_and_go:"
-        if (point.arm, point.root) not in labels:
-            labels[point.arm, point.root] = _mislabelled(rows, told[point.arm])
-        if fault or (fault := labels[point.arm, point.root] or unwritten(point, rows)):
+            fault = "" if kinds.setdefault(session, table.listed) == table.listed else "parts_come_and_go:"
+        if fault or (fault := table.mislabelled(point.arm, told[point.arm]) or table.unwritten(point)):
             return _failed(spec, point, fault)
-    odd = _unlike_opened(view) or _unchanging(view)
+    odd = _unlike_opened(view, tables) or _unchanging(view, tables)
     if odd is not None:
         return _failed(spec, *odd)
     looks, names = len(view.points), len({(arm, rep, name) for arm, rep, _, name in kinds})
     return answer(spec, Outcome.PASS, observed=looks, detail={"looks": looks, "sessions": names})
 
 
-def _unlike_opened(view: CellView) -> tuple[Point, str] | None:
+class _Table:
+    """What is asked of a part table again and again: many looks name the same one."""
+
+    def __init__(self, rows: Sequence[PartRow], families: Sequence[str]) -> None:
+        self.rows = rows
+        self.fault = table_fault(rows, families)
+        self.listed = tuple((row.name, row.family) for row in rows if row.family not in _COME_AND_GO)
+        self.names = tuple(row.name for row in rows)
+        self._labels: dict[str, str] = {}
+        self._unwritten: dict[tuple[Phase, int, bool], str] = {}
+        self._changing: dict[bool, Sequence[tuple[str, str]]] = {}
+
+    def mislabelled(self, arm: str, told: Mapping[str, frozenset[str]]) -> str:
+        """See :func:`_mislabelled`; an arm has one way of saying it."""
+        if arm not in self._labels:
+            self._labels[arm] = _mislabelled(self.rows, told)
+        return self._labels[arm]
+
+    def unwritten(self, point: Point) -> str:
+        """See :func:`unwritten`."""
+        key = point.phase, point.position, bool(point.logits)
+        if key not in self._unwritten:
+            self._unwritten[key] = unwritten(point, self.rows)
+        return self._unwritten[key]
+
+    def changing(self, point: Point) -> Sequence[tuple[str, str]]:
+        """See :func:`_changing`; the pending logits are the point's own."""
+        key = bool(point.logits)
+        if key not in self._changing:
+            self._changing[key] = _changing(self.rows, point)
+        return [*self._changing[key], (_PENDING, point.logits)] if point.logits else self._changing[key]
+
+
+def _unlike_opened(view: CellView, tables: Mapping[str, _Table]) -> tuple[Point, str] | None:
     """Find a look that lists less than its session did when it was opened, logits and sampler included.
 
     Sessions that are opened with the same options list the same. What a session did not list when it was opened (a
@@ -88,17 +116,22 @@ def _unlike_opened(view: CellView) -> tuple[Point, str] | None:
     opened: dict[tuple[str, int, int, str], tuple[str, ...]] = {}
     sessions = {arm.id: sessions_of(arm) for arm in view.cell.arms}
     for point in view.points.values():
-        names = tuple(row.name for row in view.table(point).rows)
+        names = tables[point.root].names
         session = (point.arm, point.rep, *sessions[point.arm][point.label])
         if point.phase is Phase.OPENED:
             opened[session] = names
             same = fresh.setdefault(repr(sorted(options[point.arm][point.label].items())), names)
             if same != names:
                 return point, f"parts_come_and_go:{_first_of(same, names)}"
-        lost = next((name for name in opened.get(session, ()) if name not in names), "")
+        lost = "" if opened.get(session, names) == names else _first_lost(opened[session], names)
         if lost:
             return point, f"parts_come_and_go:{lost}"
     return None
+
+
+def _first_lost(once: Sequence[str], names: Sequence[str]) -> str:
+    """Return the first name that a later look does not have; empty: it has them all."""
+    return next((name for name in once if name not in names), "")
 
 
 def _first_of(one: Sequence[str], other: Sequence[str]) -> str:
@@ -160,7 +193,7 @@ def _is_hollow(row: PartRow, point: Point) -> bool:
     return not row.bytes and point.position >= behind and _is_state(row) and _is_valid(row, point)
 
 
-def _unchanging(view: CellView) -> tuple[Point, str] | None:
+def _unchanging(view: CellView, tables: Mapping[str, _Table]) -> tuple[Point, str] | None:
     """Find a part that is the same after prompts whose last tokens differ: no part of a state can be."""
     digests: dict[str, set[str]] = {}
     lasts: dict[str, set[int]] = {}
@@ -173,7 +206,7 @@ def _unchanging(view: CellView) -> tuple[Point, str] | None:
         if turn is None or step is None or step.kind is not StepKind.RUN or point.position != turn.prompt_tokens:
             continue
         _, last, _ = prompt_summary(view.cell.prompts, step.prompt or "")
-        for name, digest in _changing(view.table(point).rows, point):
+        for name, digest in tables[point.root].changing(point):
             digests.setdefault(name, set()).add(digest)
             lasts.setdefault(name, set()).add(last)
             prompts.setdefault(name, set()).add(turn.prompt_digest)
@@ -185,10 +218,9 @@ def _unchanging(view: CellView) -> tuple[Point, str] | None:
 
 
 def _changing(rows: Sequence[PartRow], point: Point) -> Sequence[tuple[str, str]]:
-    """Return names and digests of what no prompt leaves as another one does."""
+    """Return names and digests of the parts that no prompt leaves as another one does."""
     fixed = [row for row in rows if row.stream == "fixed" and row.bytes >= _LARGE and _is_state(row)]
-    told = [(row.name, str(row.sha256)) for row in fixed if _is_valid(row, point)]
-    return [*told, (_PENDING, point.logits)] if point.logits else told
+    return [(row.name, str(row.sha256)) for row in fixed if _is_valid(row, point)]
 
 
 def _is_state(row: PartRow) -> bool:
