@@ -27,7 +27,19 @@ def outside() -> Path:
     return folder
 
 
-_COMMANDS = ("run", "plan", "judge", "gate", "report", "explain", "history", "withdraw", "supersede", "waive", "annotate")
+_COMMANDS = (
+    "run",
+    "plan",
+    "judge",
+    "gate",
+    "report",
+    "explain",
+    "history",
+    "withdraw",
+    "supersede",
+    "waive",
+    "annotate",
+)
 _PARTS = ("reporting.progress", "reporting.tables", "running.run", "gating.gate", "certifying.issue", "engines.client")
 USUAL = (
     "harness.cli",
