@@ -50,7 +50,12 @@ def main(line: socket.socket, imports: Sequence[str]) -> None:
 
 def ended(pid: int) -> int:
     """Wait for a program; one that still runs when this process is asked to end, ends first."""
-    signal.signal(signal.SIGTERM, lambda *_: (os.kill(pid, signal.SIGKILL), os._exit(1)))
+
+    def end(_number: int, _frame: object) -> None:
+        os.kill(pid, signal.SIGKILL)
+        os._exit(1)
+
+    signal.signal(signal.SIGTERM, end)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return code

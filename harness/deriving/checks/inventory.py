@@ -22,7 +22,7 @@ from harness.deriving.view import CellView
 from harness.model.decision import CheckResult
 from harness.model.evidence import PartRow, Point
 from harness.model.scenario import CheckSpec, PointRef, StepKind
-from harness.model.values import Family, Outcome, Phase
+from harness.model.values import Family, Outcome, Phase, Sha256
 from harness.wire.sha256 import NOTHING
 
 WIDTHS: Final[Mapping[str, int]] = {
@@ -105,7 +105,7 @@ class _Table:
         return [*self._changing[key], (_PENDING, point.logits)] if point.logits else self._changing[key]
 
 
-def _unlike_opened(view: CellView, tables: Mapping[str, _Table]) -> tuple[Point, str] | None:
+def _unlike_opened(view: CellView, tables: Mapping[Sha256, _Table]) -> tuple[Point, str] | None:
     """Find a look that lists less than its session did when it was opened, logits and sampler included.
 
     Sessions that are opened with the same options list the same. What a session did not list when it was opened (a
@@ -193,7 +193,7 @@ def _is_hollow(row: PartRow, point: Point) -> bool:
     return not row.bytes and point.position >= behind and _is_state(row) and _is_valid(row, point)
 
 
-def _unchanging(view: CellView, tables: Mapping[str, _Table]) -> tuple[Point, str] | None:
+def _unchanging(view: CellView, tables: Mapping[Sha256, _Table]) -> tuple[Point, str] | None:
     """Find a part that is the same after prompts whose last tokens differ: no part of a state can be."""
     digests: dict[str, set[str]] = {}
     lasts: dict[str, set[int]] = {}
