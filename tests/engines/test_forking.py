@@ -192,17 +192,25 @@ def test_a_run_that_forks_says_so_and_its_evidence_is_a_draft(tmp_path: Path) ->
     assert log == ""
 
 
-@pytest.mark.parametrize("adapter", ["transformers", "mlx", "llamacpp"])
-def test_what_a_template_imports_starts_no_thread(tmp_path: Path, adapter: str) -> None:
-    threads = {}
-    for name in ("torch", adapter):
-        with Template(name, registry.ENGINES, tmp_path / f"{name}.log") as made:
-            forked = _forked(made, tmp_path / f"{name}-child.log")
-            threads[name] = len(list(Path(f"/proc/{made.pid}/task").iterdir()))
-            forked.kill()
-            forked.wait()
+@pytest.fixture(scope="module")
+def threads_of_torch(tmp_path_factory: pytest.TempPathFactory) -> int:
+    """How many threads a template of the torch engine has."""
+    return _threads("torch", tmp_path_factory.mktemp("torch"))
 
-    assert threads[adapter] <= threads["torch"]
+
+@pytest.mark.parametrize("adapter", ["transformers", "mlx", "llamacpp"])
+def test_what_a_template_imports_starts_no_thread(tmp_path: Path, adapter: str, threads_of_torch: int) -> None:
+    assert _threads(adapter, tmp_path) <= threads_of_torch
+
+
+def _threads(adapter: str, folder: Path) -> int:
+    """How many threads a template of an adapter has, once it has imported everything and forked a child."""
+    with Template(adapter, registry.ENGINES, folder / "template.log") as made:
+        forked = _forked(made, folder / "child.log")
+        found = len(list(Path(f"/proc/{made.pid}/task").iterdir()))
+        forked.kill()
+        forked.wait()
+    return found
 
 
 def _forked(template: Template, log: Path) -> Process:

@@ -172,7 +172,7 @@ class Handler(BaseHTTPRequestHandler):
             for line in [*lines, end]:
                 self.wfile.write(f"data: {json.dumps(line)}\n\n".encode())
                 self.wfile.flush()
-                time.sleep(0.01 * (len(lines) > 50))
+                time.sleep(0.03 * (len(lines) > 50))  # a neighbour outlasts a request also on a busy machine
             self.wfile.write(b"data: [DONE]\n\n")
         except OSError:
             return  # the caller left
