@@ -7,6 +7,7 @@ What the schema cannot say (references, lengths, controls) is said where the pro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from harness.errors import InvalidScenarioError
@@ -16,13 +17,15 @@ from harness.wire import canonical, schemas
 
 SCHEMA: Final = "scenario.v1"
 
+_FILES: Final = 512
 _MOST_FITTING: Final = 256
 _FITTING: Final[set[tuple[str, Sha256]]] = set()
 """Scenarios by id and digest whose hashed part fits the schema: it is read anew for each look at the same evidence."""
 
 
+@lru_cache(maxsize=_FILES)
 def parse_scenario(text: bytes, where: str) -> Scenario:
-    """Return the scenario of a YAML file.
+    """Return the scenario of a YAML file; the same bytes of the same file are read once by a process.
 
     Raises:
         InvalidScenarioError: With the file, the path inside, what was found and what is allowed.

@@ -1,4 +1,7 @@
-"""The pages of ``docs/how-to`` are followed, step by step, by a machine: what they say is true and complete."""
+"""The pages of ``docs/how-to`` are followed, step by step, by a machine: what they say is true and complete.
+
+Those about an engine of one's own are followed in `test_pages_of_own_engines`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.howto.following import REPOSITORY, blocks, environment, follow, offline_pip
+from tests.howto.following import REPOSITORY, blocks, environment, follow
 
 PAGES = REPOSITORY / "docs" / "how-to"
 SOURCES = ("harness", "schemas", "docs", "tests/fakes", "tests/deriving")
@@ -41,22 +44,6 @@ def test_add_a_scenario(tmp_path: Path) -> None:
     assert "cached:" in printed
     assert "other_count" in printed
     assert "wrong-text-seen" in printed
-
-
-def test_write_an_adapter(tmp_path: Path) -> None:
-    printed = follow(PAGES / "write-an-adapter.md", tmp_path, offline_pip(tmp_path / "tools"))
-
-    missing = " ".join(printed[4].split())
-    assert "layer1.recurrent" in missing
-
-
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
-def test_qualify_your_engine(tmp_path: Path) -> None:
-    printed = " ".join(follow(PAGES / "qualify-your-engine.md", tmp_path, environment(REPOSITORY)))
-
-    assert "7/7" in printed
-    assert "complete" in printed
-    assert "engine_options" in printed or "not_supported" in printed
 
 
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
