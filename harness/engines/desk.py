@@ -97,14 +97,14 @@ def begun(found: Begun) -> dict[str, object]:
 
 
 def tokens(message: Message) -> Sequence[int]:
-    """Return the token ids that came with a message; the list is the caller's own."""
-    return list(_ids(frame(message)))
+    """Return the token ids that came with a message; of equal ones the same object, which nobody can change."""
+    return _ids(frame(message))
 
 
 @lru_cache(maxsize=8)
 def _ids(words: bytes) -> Sequence[int]:
     """Return the ids of little-endian u32; the few prompts of a cell are begun again and again."""
-    return array("I", words).tolist()
+    return tuple(array("I", words))
 
 
 def frame(message: Message) -> bytes:

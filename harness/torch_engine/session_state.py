@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -418,7 +418,7 @@ class SessionState:
 
     def _checked(self, tokens: Sequence[int]) -> npt.NDArray[np.int32]:
         """The tokens (n,) as an array of its own, each shown to be in the vocabulary."""
-        wide = np.asarray(_words(tokens))
+        wide = _KNOWN.get(tokens) if type(tokens) is tuple else np.asarray(_words(tokens))
         vocab = self.decoder.config.vocab
         if wide.size and (wide.min() < 0 or wide.max() >= vocab):
             raise OptionError(f"tokens: expected ids in 0..{vocab - 1}, found {wide.min()}..{wide.max()}")
@@ -445,3 +445,29 @@ def _words(tokens: Sequence[int]) -> array[int]:
         return array("Q", tokens)
     except OverflowError:
         return array("q", tokens)
+
+
+class _KnownTokens:
+    """The words of the last few tuples of tokens: an application begins the same prompt again and again.
+
+    A tuple is known again by being the same object, which is held, and which nobody can change; one that is only equal
+    is read anew.
+    """
+
+    def __init__(self, most: int = 8) -> None:
+        self._most = most
+        self._held: dict[int, tuple[tuple[int, ...], npt.NDArray[Any]]] = {}
+
+    def get(self, tokens: tuple[int, ...]) -> npt.NDArray[Any]:
+        """The tokens (n,) as an array that is only read."""
+        held = self._held.get(id(tokens))
+        if held is None:
+            words = np.asarray(_words(tokens))
+            words.setflags(write=False)
+            if len(self._held) >= self._most:
+                del self._held[next(iter(self._held))]
+            held = self._held[id(tokens)] = tokens, words
+        return held[1]
+
+
+_KNOWN: Final = _KnownTokens()
