@@ -8,7 +8,7 @@ What was done so that a child's digests can be believed is counted per child (:c
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +24,7 @@ from harness.engines.ahead import Ahead
 from harness.engines.channel import Message
 from harness.engines.client import Look, RemoteEngine, RemoteSession, number
 from harness.engines.interface import Options
-from harness.engines.process import ChildProcess, Limits, Spawn, started
+from harness.engines.process import ChildProcess, Limits, Spawn, nothing, started
 from harness.engines.spool import SpoolBudget
 from harness.engines.told import BEST, Subject, absent_facts, facts_of, identity_of, ignored, patterns, plain
 from harness.errors import EngineError, ProtocolError, StorageError, UsageError
@@ -118,6 +118,8 @@ class EngineHost:
         self._interrupted = False
         self._told: Mapping[str, str | int | bool] = {}
         self._build = ""
+        self.meanwhile: Callable[[], None] = nothing
+        """What this process does while the child works on what it was asked."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -524,7 +526,7 @@ class EngineHost:
             raise ProtocolError(f"{operation}: the child that this object lived in is gone")
         limits = self.options.limits
         seconds = limits.open_s if operation == "open_engine" else limits.call_s
-        return self._child.ask(operation, fields, frames, seconds=seconds)
+        return self._child.ask(operation, fields, frames, seconds=seconds, meanwhile=self.meanwhile)
 
     def _go_on(self) -> None:
         if self._interrupted:

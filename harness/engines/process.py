@@ -60,6 +60,10 @@ class Limits:
     """For any other operation; a full prefill is the longest."""
 
 
+def nothing() -> None:
+    """Do nothing meanwhile."""
+
+
 class Process(Protocol):
     """A process as :class:`subprocess.Popen` shows it."""
 
@@ -124,9 +128,22 @@ class ChildProcess:
         return self._process.poll() is None
 
     def ask(
-        self, operation: str, fields: Mapping[str, object], frames: Sequence[Buffer] = (), *, seconds: float
+        self,
+        operation: str,
+        fields: Mapping[str, object],
+        frames: Sequence[Buffer] = (),
+        *,
+        seconds: float,
+        meanwhile: Callable[[], None] = nothing,
     ) -> Message:
-        """Send one operation and return its result.
+        """Send one operation, do something else while the child works on it, and return its result.
+
+        Args:
+            operation: What the child is to do.
+            fields: What it is to know of that.
+            frames: Raw byte strings that go with them.
+            seconds: Limit for the answer, and for what is sent.
+            meanwhile: What is done beside the child; what it raises ends the child, whose answer nobody awaits then.
 
         Raises:
             RefusedError: The engine refused, by name.
@@ -140,6 +157,7 @@ class ChildProcess:
         self._asked += 1
         try:
             self._channel.send({**fields, "op": operation, "id": self._asked}, frames, seconds=seconds)
+            meanwhile()
             answer = self._channel.receive(seconds=seconds)
             return self._result(answer)
         except ChannelClosedError:

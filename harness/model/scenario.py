@@ -341,6 +341,11 @@ class CellPlan:
     tokenizer: str = ""
     """SHA-256 of the vocabulary that literal ids belong to; empty: they belong to none."""
 
+    @property
+    def timed(self) -> bool:
+        """Whether it is judged by times, which other work beside it would spoil."""
+        return any(check.kind is CheckKind.QUICKER for check in self.checks)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
@@ -363,7 +368,7 @@ class Plan:
     @property
     def timed(self) -> bool:
         """Whether a selected cell is judged by times, which other work beside it would spoil."""
-        return any(check.kind is CheckKind.QUICKER for cell in self._chosen() for check in cell.checks)
+        return any(cell.timed for cell in self._chosen())
 
     @property
     def restarts(self) -> bool:

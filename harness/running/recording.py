@@ -1,10 +1,17 @@
-"""Where observations go: into the evidence file as they are made, and to whoever shows the run."""
+"""Where observations go: into the evidence file, and to whoever shows the run.
+
+What is made of an observation, a line that fits its schema and holds nothing private, takes as long as a small session
+takes to answer. So it is written while the child works on what it was asked next, in the order in which it was made.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, Self
 
+from harness.errors import StatecertError
 from harness.model.evidence import Observation
 from harness.running.clock import Clock
 
@@ -42,12 +49,13 @@ class Recorder:
         self._clock = clock
         self._progress = progress
         self._began = clock.monotonic_ns()
+        self._waiting: deque[Observation] = deque()
 
     @classmethod
     def like(cls, other: Recorder) -> Self:
         """Return a recorder of this class on the file, and with the time, of another."""
         made = cls(other._writer, other._clock, other._progress)
-        made._began = other._began
+        made._began, made._waiting = other._began, other._waiting
         return made
 
     def now(self) -> int:
@@ -55,15 +63,32 @@ class Recorder:
         return max(1, self._clock.monotonic_ns() - self._began)
 
     def write(self, observation: Observation) -> None:
-        """Write an observation and show it."""
-        self._writer.write(observation)
-        if self._progress is not None:
-            self._progress(observation)
+        """Take an observation; it is in the file, and shown, after the next :meth:`flush`."""
+        self._waiting.append(observation)
+
+    def flush(self) -> None:
+        """Write what was taken, and show it.
+
+        Raises:
+            StatecertError: Something cannot be written; nothing that was taken after it is.
+        """
+        try:
+            while self._waiting:
+                observation = self._waiting.popleft()
+                self._writer.write(observation)
+                if self._progress is not None:
+                    self._progress(observation)
+        except Exception:
+            self._waiting.clear()
+            raise
 
     def close(self, *, interrupted: bool) -> None:
-        """Write the end record."""
+        """Write what was taken, and the end record."""
+        self.flush()
         self._writer.close(finished=self._clock.utc(), elapsed_ns=self.now(), interrupted=interrupted)
 
     def abandon(self) -> None:
-        """Let go of the file: it counts as cut off."""
+        """Write what was taken, as far as it can be, and let go of the file: it counts as cut off."""
+        with suppress(StatecertError):
+            self.flush()
         self._writer.abandon()

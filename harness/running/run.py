@@ -12,6 +12,7 @@ from typing import Final
 
 from harness.deriving.support import capabilities_missing, for_target
 from harness.engines.host import EngineHost
+from harness.engines.process import nothing
 from harness.engines.spool import remove
 from harness.model.evidence import CellEvent
 from harness.model.scenario import CellPlan, Plan
@@ -59,10 +60,21 @@ class OpenRun:
     def run(self, cell: CellPlan) -> None:
         """Run one cell; what breaks is written down.
 
+        Observations are written while the child works on what it is asked next; where the cell is judged by times, so
+        that nothing may go on beside the child, when the cell ends.
+
         Raises:
             StatecertError: The harness could not go on.
         """
         host = self._host
+        host.meanwhile = nothing if cell.timed else self._recorder.flush
+        try:
+            self._run(cell, host)
+        finally:
+            host.meanwhile = nothing
+        self._recorder.flush()
+
+    def _run(self, cell: CellPlan, host: EngineHost) -> None:
         missing = capabilities_missing(cell, host.capabilities, host.observability, host.told)
         if self._host.absent:
             self.leave_out(cell, ABSENT)
