@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from harness.engines.host import EngineHost
+from harness.engines.process import nothing
 from harness.errors import EngineCrashedError, StorageError
 from harness.model.evidence import CellEvent, Observation
+from harness.model.scenario import CellPlan, CheckKind, CheckSpec
 from harness.model.values import CellId
 from harness.running.recording import Recorder
-from tests.fakes.toy_support import toy_host
+from harness.running.run import OpenRun
+from tests.fakes.toy_support import toy_host, toy_target
 
 
 class _Clock:
@@ -127,3 +132,19 @@ def test_a_crash_is_told_although_something_was_done_meanwhile(tmp_path: Path) -
             session.prefill(22)
 
     assert done == [1]
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_nothing_is_written_beside_a_cell_that_is_judged_by_times(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, timed: bool
+) -> None:
+    seen: list[Callable[[], None]] = []
+    monkeypatch.setattr(OpenRun, "_run", lambda _, __, host: seen.append(host.meanwhile))
+    check = CheckSpec(id="quicker", kind=CheckKind.QUICKER if timed else CheckKind.EXACT)
+    cell = CellPlan(id=CellId("A90"), coords={}, checks=[check])
+    host = EngineHost(toy_target(), tmp_path)
+
+    OpenRun(host, _File(), folder=tmp_path, clock=_Clock()).run(cell)
+
+    assert (seen == [nothing]) is timed
+    assert host.meanwhile is nothing

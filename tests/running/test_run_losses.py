@@ -134,7 +134,7 @@ def test_a_child_that_ended_unasked_is_told_once_and_then_replaced(tmp_path: Pat
         host.restart(kill=True)
         host.restart()
 
-        assert caught.value.status == -signal.SIGTERM
+        assert caught.value.status == -signal.SIGABRT
         assert host.take_lost() is None
 
 
@@ -143,7 +143,7 @@ def test_a_dead_child_does_not_throw_when_the_spool_is_opened_or_closed(tmp_path
         for opening in (True, False):
             host.ensure()
             assert host.pid is not None
-            os.kill(host.pid, signal.SIGTERM)
+            os.kill(host.pid, signal.SIGABRT)
             if opening:
                 host.open_spool(tmp_path / "spool")
             else:
@@ -203,7 +203,7 @@ def _end(host: EngineHost) -> None:
     """End the present child from outside, as an accident would."""
     host.ensure()
     assert host.pid is not None
-    os.kill(host.pid, signal.SIGTERM)
+    os.kill(host.pid, signal.SIGABRT)
     deadline = time.monotonic() + 5
     while host.alive and time.monotonic() < deadline:
         time.sleep(0.01)
