@@ -15,3 +15,10 @@ def forked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     or torch; see `tests.fakes.forked`."""
     with forked_children(tmp_path_factory.mktemp("forked"), getattr(request.module, "ENGINE", "torch")):
         yield
+
+
+@pytest.fixture(scope="module")
+def forked_toys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Children of this file's engines are forked of one that has imported the toy engine; see `tests.fakes.forked`."""
+    with forked_children(tmp_path_factory.mktemp("forked"), "toy"):
+        yield

@@ -11,6 +11,8 @@ from harness.deriving.body import derive_body
 from tests.fakes.toy_support import COLD, EXACT, FLIPPED, SEEN, WARM, run_toy, toy_host, toy_plan, toy_procedure
 from tests.fakes.toy_support import toy_target as target
 
+pytestmark = pytest.mark.usefixtures("forked_toys")
+
 OTHER: dict[str, object] = {
     "id": "other",
     "role": "control",

@@ -13,6 +13,8 @@ from harness.errors import InvalidScenarioError
 from harness.model.evidence import CellEvent, Crash, Evidence, StepRecord, StoreView, Turn
 from tests.fakes.toy_support import COLD, EXACT, FLIPPED, SEEN, WARM, run_toy, toy_host, toy_plan, toy_procedure
 
+pytestmark = pytest.mark.usefixtures("forked_toys")
+
 GOING_ON: dict[str, object] = {
     "id": "cold",
     "role": "reference",

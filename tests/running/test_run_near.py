@@ -26,6 +26,8 @@ from tests.fakes.toy_support import (
     toy_target,
 )
 
+pytestmark = pytest.mark.usefixtures("forked_toys")
+
 FAR = {"absolute_nano": 2**53 - 1}
 NEAR: dict[str, Any] = {
     "id": "again-near",

@@ -38,6 +38,8 @@ from tests.fakes.toy_support import (
     toy_target,
 )
 
+pytestmark = pytest.mark.usefixtures("forked_toys")
+
 WHOLE = toy_procedure([COLD, WARM, FLIPPED], [EXACT, SEEN])
 
 

@@ -17,6 +17,8 @@ from harness.model.values import Phase
 from tests.fakes.toy_support import COLD, EXACT, FLIPPED, SEEN, WARM, run_toy, toy_host, toy_plan, toy_procedure
 from tests.fakes.toy_support import toy_target as target
 
+pytestmark = pytest.mark.usefixtures("forked_toys")
+
 UNWATCHED: dict[str, object] = {
     "id": "unwatched",
     "role": "candidate",
