@@ -24,6 +24,8 @@ from tests.fakes.campaign import Flown
 from tests.fakes.crossed import check, crossed, pair
 from tests.gating.count_fixtures import survived, unsound
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 EXACT = check("exact", part="layer0.k", family="kv", reason="parts_differ")
 
 

@@ -39,6 +39,8 @@ from harness.reporting.units import duration
 from tests.fakes.campaign import Flown, Line
 from tests.fakes.kv import COMPONENT, PROCEDURE, TIMES, altered, measured, of_version, timed
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 
 def cell(of: Flown, codec: str = "lcg2") -> tuple[str, list[str]]:
     [row] = [one for one in of.body()["results"] if one["codec"] == codec]

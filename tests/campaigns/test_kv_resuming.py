@@ -18,6 +18,8 @@ from harness.errors import ExitCode, InvalidDocumentError, ProtocolError, UsageE
 from tests.campaigns.test_kv import told
 from tests.fakes.kv import measured
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 WORDS = ["--scale", "1000", "--type", "f16", "--model", "wide", "--steps", "2", "--lcg", "2", "--json"]
 
 
