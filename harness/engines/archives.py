@@ -19,6 +19,9 @@ CACHEGEN: Final = "lmcache-cachegen"
 VERSIONS: Final[Mapping[int, str]] = {1: "LCG1", 2: "LCG2"}
 """Versions of this codec to the segments that an archive holds."""
 
+WORTH_COMPILING: Final = 16 << 20
+"""Bytes of rows from which the compiled path makes up for the second that the import of numba takes in each child."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Coded:
@@ -30,7 +33,7 @@ class Coded:
     page_bytes: int
     """Bytes of the K/V rows."""
     path: str
-    """Path of the harness's own codec: ``compiled`` where numba is there, else ``numpy``."""
+    """Path of the harness's own codec: ``compiled`` for many bytes where numba is there, else ``numpy``."""
 
 
 def coded(parts: Sequence[StatePart], views: Sequence[memoryview], codec: str, version: int) -> Coded:
@@ -56,8 +59,8 @@ def coded(parts: Sequence[StatePart], views: Sequence[memoryview], codec: str, v
     k, v = [parts[at] for at in _side(parts, ".k")], [parts[at] for at in _side(parts, ".v")]
     if not k or len(k) != len(v) or not _alike(k) or not _alike(v) or k[0].shape[0] != v[0].shape[0]:
         raise RefusedError(RefusalCode.UNSUPPORTED, "an archive needs rows of K and V, of one shape and type each")
-    path = coder("compiled" if available() else "numpy")
     page = b"".join(views[at] for at in order)
+    path = coder("compiled" if len(page) >= WORTH_COMPILING and available() else "numpy")
     try:
         component = Component(
             layers=len(k),
