@@ -19,6 +19,12 @@ from harness.engines.forking import Template, can_fork
 from harness.engines.process import Process, process_environment, started
 
 _OF_EACH_TEST = "PYTEST_CURRENT_TEST"
+_OF_THE_ENGINE = {
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    "PYTORCH_TUNABLEOP_ENABLED": "0",
+    "PYTORCH_ENABLE_MPS_FALLBACK": "0",
+}
+"""What the torch engine sets when it opens, in every child and in a test that opens it in its own process."""
 
 
 class Forking:
@@ -51,7 +57,8 @@ class Forking:
 
 def _inherited(beside: int) -> object:
     found = process_environment(beside)
-    return {name: value for name, value in found.items() if name != _OF_EACH_TEST}, Path.cwd()
+    own = {_OF_EACH_TEST: found.get(_OF_EACH_TEST), **_OF_THE_ENGINE}
+    return {name: value for name, value in found.items() if own.get(name) != value}, Path.cwd()
 
 
 @contextmanager
