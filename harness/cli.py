@@ -151,7 +151,7 @@ def guarded(name: str, words: Sequence[str]) -> int:
         sys.stderr.write(f"statecert: {_harmless(problem)}\n")
         return int(problem.exit_code)
     except KeyboardInterrupt as stop:
-        sys.stderr.write(f"statecert: interrupted; {stop or 'what was written before is intact'}\n")
+        sys.stderr.write(f"statecert: interrupted; {str(stop) or 'what was written before is intact'}\n")
         return int(ExitCode.BROKEN)
     except BrokenPipeError:
         sys.stderr.close()

@@ -37,6 +37,10 @@ class Ahead(Generic[T]):
         """
         return self._told.result()
 
+    def failure(self) -> BaseException | None:
+        """Wait until it is ready, and return what making it ready has raised; None: it is ready."""
+        return self._told.exception()
+
     def _run(self, make_ready: Callable[[ChildProcess], T]) -> None:
         try:
             self._told.set_result(make_ready(self.child))

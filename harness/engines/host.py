@@ -559,11 +559,16 @@ class EngineHost:
 
 
 def _left(ahead: Ahead[_Ready]) -> EngineError | None:
-    """Let a child leave that was never needed; return how it ended otherwise than asked."""
+    """Let a child leave that was never needed; return how it ended otherwise than asked.
+
+    One that was broken off with its host has nothing to tell: whoever broke off the host knows.
+    """
     try:
-        ahead.ready()
-    except EngineError as error:
-        return error
+        failure = ahead.failure()
     finally:
         ahead.child.close()
-    return ahead.child.lost
+    if failure is None or isinstance(failure, KeyboardInterrupt):
+        return ahead.child.lost
+    if isinstance(failure, EngineError):
+        return failure
+    raise failure

@@ -341,6 +341,21 @@ def test_a_child_that_was_started_ahead_and_died_unneeded_is_not_passed_over(tmp
     assert isinstance(host.take_lost(), EngineCrashedError)
 
 
+def test_a_child_that_is_broken_off_while_it_is_made_ready_ahead_is_nothing_to_tell_of(tmp_path: Path) -> None:
+    host = EngineHost(toy_target(), tmp_path, HostOptions(limits=QUICK))
+    host.start()
+    host.start_ahead()
+    ahead = host._ahead
+    assert ahead is not None
+    host.interrupt()
+    assert isinstance(ahead.failure(), KeyboardInterrupt)
+
+    host.close()
+
+    assert host.take_lost() is None
+    assert not ahead.child.alive
+
+
 @pytest.mark.parametrize("options", [HostOptions(limits=QUICK, beside=2), HostOptions(limits=QUICK, spawn=started)])
 def test_no_child_is_started_ahead_beside_others_or_where_children_start_in_another_way(
     tmp_path: Path, options: HostOptions
