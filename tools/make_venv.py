@@ -5,6 +5,9 @@
 A torch that the calling Python already has, and that is in range, is reused, so that ROCm, CUDA and Mac users keep
 theirs: through system site packages, or, where that Python is one of a virtual environment, through a path to its
 packages. Otherwise the pinned one of ``constraints.txt`` is installed.
+
+Called from inside that very environment (it is activated, so that ``python3`` is its own), it goes by the Python that
+the environment was made of, and never empties what it runs in.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / ".venv"
 STAMP = HOME / "statecert-stamp"
 EXTRAS = HOME / "statecert-extras"
+BASE = "statecert-base"
+"""File beside the stamp: the Python that the environment was made of, and the version of the torch seen in it."""
 SELDOM = r"[/\\](tests?|transformers[/\\]models|_inductor|_dynamo|sympy|networkx|lexers)[/\\]"
 """Paths of modules of which hardly one is ever imported, half of all code: byte code of that one is written then."""
 LOWEST, BEYOND = (2, 6), (2, 15)
@@ -37,9 +42,13 @@ def main() -> int:
     wanted = stamp()
     if STAMP.is_file() and STAMP.read_text() == wanted:
         return 0
-    own = torch_of_caller()
-    base, origin = STAMP.with_name("statecert-base"), f"{sys.executable}\n{own}"
-    if not (base.is_file() and base.read_text() == origin):
+    python, own = origin()
+    base, made = STAMP.with_name(BASE), f"{python}\n{own}"
+    if runs_inside():
+        seen = torch_of(HOME / "bin" / "python")
+        own = seen if seen == own or not recorded()[0] else ""  # one that was installed by hand stays
+        base.write_text(made)
+    elif not (base.is_file() and base.read_text() == made):
         source = f"the torch {own} of {sys.executable}" if own else "the pinned torch (CPU build)"
         say(f"making .venv with {source}")
         make_home(HOME, own)
@@ -47,7 +56,7 @@ def main() -> int:
             say(f"a new environment does not see the torch of {sys.executable}; making .venv with the pinned one")
             own = ""
             make_home(HOME, own)
-        base.write_text(origin)
+        base.write_text(made)
     elif own and torch_of(HOME / "bin" / "python") != own:
         own = ""  # as found out when it was made
     constraints = HOME / "constraints.txt"
@@ -92,9 +101,45 @@ def installed(constraints: Path, spec: str) -> bool:
     return True
 
 
+def runs_inside() -> bool:
+    """Whether this Python is the one of the environment itself."""
+    return Path(sys.prefix).resolve() == HOME.resolve()
+
+
+def recorded() -> tuple[str, str]:
+    """The Python that the environment was made of, and the torch seen in it; empty: nobody wrote it down."""
+    base = STAMP.with_name(BASE)
+    python, _, own = base.read_text().partition("\n") if base.is_file() else ("", "", "")
+    return ("", "") if Path(python).is_relative_to(HOME) else (python, own)
+
+
+def maker() -> str:
+    """The Python that the environment is made of: the calling one, from inside the one that is written down.
+
+    A Python of several names (``python3``, ``python3.11``) in one folder is the same one.
+    """
+    python, _ = recorded()
+    if runs_inside():
+        return python or sys._base_executable  # noqa: SLF001 - pyvenv.cfg says it no better, and not in every version
+    return python if same_python(python, sys.executable) else sys.executable
+
+
+def same_python(one: str, other: str) -> bool:
+    """Whether two paths in one folder lead to one Python; another folder may be another virtual environment."""
+    return Path(one).parent == Path(other).parent and Path(one).resolve() == Path(other).resolve()
+
+
+def origin() -> tuple[str, str]:
+    """The Python that the environment is made of, and the version of the torch there that is to be seen."""
+    python = maker()
+    if not runs_inside():
+        return python, torch_of_caller()
+    return recorded() if recorded()[0] else (python, torch_of(Path(python)))
+
+
 def stamp() -> str:
     """Digest of everything that the environment is made from."""
-    parts = [sys.executable, str(ROOT)]
+    parts = [maker(), str(ROOT)]
     parts += [(ROOT / name).read_text() for name in ("pyproject.toml", "constraints.txt", "setup.py")]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

@@ -99,7 +99,7 @@ def chosen_target(name: str, args: argparse.Namespace) -> Target:
 
     Raises:
         UsageError: The lab file that was named is not there; or the name is one of no target and of no engine.
-        InvalidDocumentError: It is no lab file.
+        InvalidScenarioError: It is no lab file.
     """
     from harness.model.target import Target
 
@@ -168,7 +168,7 @@ def lab_targets(path: Path | None) -> Mapping[str, Target]:
 
     Raises:
         UsageError: The file that was named is not there.
-        InvalidDocumentError: It is no lab file.
+        InvalidScenarioError: It is no lab file.
     """
     from harness.pipeline import read_bytes
     from harness.wire.lab_doc import parse_lab

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from harness.errors import InvalidScenarioError
 from harness.model.scenario import Scalar
 from harness.model.target import Target
 from harness.wire import schemas
@@ -17,12 +18,12 @@ def parse_lab(text: bytes, where: str) -> Mapping[str, Target]:
     """Return the targets of a lab file by name.
 
     Raises:
-        InvalidDocumentError: With the file, the path inside, what was found and what is allowed.
+        InvalidScenarioError: With the file, the path inside, what was found and what is allowed.
     """
     from harness.wire.yaml_text import load_yaml
 
-    value: Any = load_yaml(text, where)
-    schemas.validate(value, SCHEMA, where)
+    value: Any = load_yaml(text, where, error=InvalidScenarioError)
+    schemas.validate(value, SCHEMA, where, error=InvalidScenarioError)
     return {
         name: Target(
             name=name,

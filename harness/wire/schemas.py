@@ -125,12 +125,12 @@ class SchemaSet:
             return False
 
     def errors(self, value: object, name: str) -> list[str]:
-        """Return what the explaining validator finds, most telling first, at most five lines."""
+        """Return what the explaining validator finds, most telling first, each once, at most five lines."""
         from jsonschema.exceptions import relevance
 
         found = islice(self._slow_validator(name).iter_errors(value), _MOST_EXAMINED)
-        ranked = sorted(found, key=relevance, reverse=True)[:_MOST_ERRORS]
-        return [_explained(_leaf(error)) for error in ranked]
+        ranked = sorted(found, key=relevance, reverse=True)
+        return list(islice(dict.fromkeys(_explained(_leaf(error)) for error in ranked), _MOST_ERRORS))
 
     def validate(self, value: object, name: str, where: str, *, error: InvalidError = InvalidDocumentError) -> None:
         """Do nothing if ``value`` fits the schema ``name``.

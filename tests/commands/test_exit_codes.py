@@ -98,6 +98,17 @@ def test_malformed_scenario_or_unknown_name(tmp_path: Path) -> None:
     assert statecert("run", "A01", "--target", "nothing", cwd=tmp_path).returncode == 4
 
 
+@pytest.mark.parametrize("lab", ["targets: [", "schema: statecert/lab/v1\ntargets: {mine: {engine: toy}}\n"])
+def test_a_lab_file_that_is_none_is_a_mistake_of_the_caller_and_nothing_runs(tmp_path: Path, lab: str) -> None:
+    (tmp_path / "lab.yaml").write_text(lab)
+
+    done = toy_run(tmp_path)
+
+    assert done.returncode == 4
+    assert "lab.yaml" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
 @ends("any", "a preset or an option")
 def test_a_file_where_a_folder_should_go_is_refused_before_any_work(good: Path, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file in the way")

@@ -88,7 +88,11 @@ def test_another_python_is_refused_with_a_way_out(
 @pytest.mark.parametrize("minor", [11, 12, 13])
 def test_each_python_in_range_is_taken(desk: Desk, monkeypatch: pytest.MonkeyPatch, minor: int) -> None:
     monkeypatch.setattr(
-        desk.tool, "sys", SimpleNamespace(version_info=Version(3, minor), stderr=sys.stderr, executable=sys.executable)
+        desk.tool,
+        "sys",
+        SimpleNamespace(
+            version_info=Version(3, minor), stderr=sys.stderr, executable=sys.executable, prefix=sys.prefix
+        ),
     )
 
     assert desk.tool.main() == 0
@@ -205,7 +209,7 @@ def test_it_is_made_anew_when_the_torch_comes_from_elsewhere(desk: Desk, monkeyp
 
 def test_another_interpreter_makes_it_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     before = desk.tool.stamp()
-    monkeypatch.setattr(desk.tool, "sys", SimpleNamespace(executable="/elsewhere/python3"))
+    monkeypatch.setattr(desk.tool, "sys", SimpleNamespace(executable="/elsewhere/python3", prefix="/elsewhere"))
 
     assert desk.tool.stamp() != before
 
@@ -219,3 +223,80 @@ def test_a_failed_install_leaves_no_stamp_and_says_so(desk: Desk, capsys: pytest
     desk.code = 0
     assert desk.tool.main() == 0
     assert len(desk.made) == 1
+
+
+def python_of(desk: Desk, *, inside: bool, name: str = "python3") -> SimpleNamespace:
+    """A ``sys`` of the environment that is made, or of the Python that lies in ``base``."""
+    base = desk.folder / "base"
+    home = desk.folder / ".venv" if inside else base
+    (base / "bin").mkdir(parents=True, exist_ok=True)
+    (base / "bin" / "python3.11").touch()
+    for link in (base / "bin" / "python3", base / "bin" / "python"):
+        if not link.is_symlink():
+            link.symlink_to("python3.11")
+    return SimpleNamespace(
+        version_info=Version(3, 11),
+        stderr=sys.stderr,
+        prefix=str(home),
+        executable=str(home / "bin" / name),
+        _base_executable=str(base / "bin" / "python3.11"),
+    )
+
+
+def test_called_from_inside_it_leaves_an_environment_that_is_up_to_date_alone(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk.tool, "sys", python_of(desk, inside=False))
+    assert desk.tool.main() == 0
+    monkeypatch.setattr(desk.tool, "sys", python_of(desk, inside=True))
+    monkeypatch.setattr(desk.tool, "torch_of_caller", lambda: "2.13.0+cpu")
+
+    assert desk.tool.main() == 0
+    assert desk.made == [""]
+    assert len(desk.installs) == 2
+
+
+@pytest.mark.parametrize("own", ["", "2.9.1+rocm6.4"])
+def test_called_from_inside_it_installs_what_changed_without_emptying_it_and_so_does_the_next_call_from_outside(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, own: str
+) -> None:
+    monkeypatch.setattr(desk.tool, "sys", python_of(desk, inside=False))
+    monkeypatch.setattr(desk.tool, "torch_of_caller", lambda: own)
+    assert desk.tool.main() == 0
+    (desk.folder / "setup.py").write_text("changed")
+    monkeypatch.setattr(desk.tool, "sys", python_of(desk, inside=True))
+    monkeypatch.setattr(desk.tool, "torch_of_caller", lambda: "2.13.0+cpu")
+
+    assert desk.tool.main() == 0
+    assert len(desk.installs) == 4
+    assert ("torch==2.13.0\n" in desk.constraints) is not bool(own)
+    monkeypatch.setattr(desk.tool, "sys", python_of(desk, inside=False))
+    monkeypatch.setattr(desk.tool, "torch_of_caller", lambda: own)
+    assert desk.tool.main() == 0
+    assert desk.made == [own]
+    assert len(desk.installs) == 4
+
+
+def test_an_environment_made_by_hand_and_activated_is_installed_into_and_kept_by_the_next_call_from_outside(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (desk.folder / ".venv").mkdir()
+    monkeypatch.setattr(desk.tool, "torch_of", lambda _: "")
+    monkeypatch.setattr(desk.tool, "sys", python_of(desk, inside=True))
+
+    assert desk.tool.main() == 0
+    assert "torch==2.13.0\n" in desk.constraints
+    monkeypatch.setattr(desk.tool, "sys", python_of(desk, inside=False))
+    assert desk.tool.main() == 0
+    assert not desk.made
+    assert len(desk.installs) == 2
+
+
+def test_another_name_of_the_same_python_makes_nothing_anew(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk.tool, "sys", python_of(desk, inside=False))
+    assert desk.tool.main() == 0
+    monkeypatch.setattr(desk.tool, "sys", python_of(desk, inside=False, name="python"))
+
+    assert desk.tool.main() == 0
+    assert desk.made == [""]
+    assert len(desk.installs) == 2

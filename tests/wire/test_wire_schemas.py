@@ -79,6 +79,12 @@ def test_at_most_five_errors_are_listed() -> None:
     assert message.count("; /") <= 4
 
 
+def test_a_finding_is_told_once_however_many_names_are_missing() -> None:
+    message = refusal({})
+
+    assert message.count("found no 'kind', 'digest'") == 1
+
+
 def test_text_of_a_hostile_document_is_escaped_and_cut() -> None:
     message = refusal({**GOOD, "\x1b[2J\n::error::" + "x" * 500: 1, "kind": "\x1b[2J\x7fé" + "y" * 500})
 

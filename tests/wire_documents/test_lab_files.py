@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.errors import InvalidDocumentError
+from harness.errors import InvalidScenarioError
 from harness.model.target import Target
 from harness.wire.lab_doc import HEAD, lab_text, parse_lab
 
@@ -42,8 +42,9 @@ def test_what_is_written_is_read_back() -> None:
         (TEXT.replace("one:", "One!:"), "One!"),
         (TEXT.replace("threads: 2", "threads: [2]"), "threads"),
         (HEAD + "targets: {}\n", "targets"),
+        (TEXT + "}", "lab.yaml"),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_place(wrong: str, told: str) -> None:
-    with pytest.raises(InvalidDocumentError, match=told):
+    with pytest.raises(InvalidScenarioError, match=told):
         parse_lab(wrong.encode(), "lab.yaml")
