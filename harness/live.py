@@ -5,6 +5,7 @@ A scenario's evidence is closed, judged and filed when its last selected cell ha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Final
 from harness.deriving.judge import judge_cell
 from harness.errors import StatecertError, UsageError
 from harness.model.decision import CellDecision
-from harness.model.evidence import Difference, Header, Observation, PartTable, Trust
+from harness.model.evidence import CellEvent, Difference, Header, Observation, PartTable, Trust
 from harness.model.scenario import CellPlan, Plan
 from harness.model.target import Target
 from harness.model.values import CellId, Outcome
@@ -186,13 +187,16 @@ class LiveRuns:
         _, decision, _ = judge_cell(live.header, cell, mine, tables, interrupted=False)
         return CellVerdict(
             outcome=decision.outcome,
-            reason=self._told(decision),
+            reason=self._told(decision, mine),
             decision=decision,
             differences=tuple(one for one in mine if isinstance(one, Difference)),
         )
 
-    def _told(self, decision: CellDecision) -> str:
-        """The reason, with the adapter's own words where a device is absent."""
+    def _told(self, decision: CellDecision, seen: Sequence[Observation]) -> str:
+        """The reason, with the adapter's own words where a device is absent or something is not supported."""
+        words = next((one.words for one in seen if isinstance(one, CellEvent) and one.words), "")
+        if words:
+            return f"{decision.reason}: {words}"
         absent = self._bench.host.absent if self._bench is not None else ""
         return f"{decision.reason}: {absent}" if decision.outcome is Outcome.NOT_RUN and absent else decision.reason
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LAB: Final = "lab.yaml"
 """Lab file that is read where none is named."""
+MOST_NAMED: Final = 6
+"""Ids that a line of refusal holds."""
 SCENARIOS: Final = "scenarios"
 """Where a repository of an engine keeps its own scenarios; pytest finds them there, commands are told."""
 
@@ -60,8 +62,8 @@ def add_scenarios(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--suite",
-        help="default, more, full or hw: which scenarios, at which scales (default: default; a scenario that is named"
-        " and not in it: more)",
+        help="default, more, full, hw, engines or quality: which scenarios, at which scales (default: default; a"
+        " scenario that is named and not in it: more)",
     )
     parser.add_argument("--scale", type=int, help="run at this scale instead of the suite's")
     parser.add_argument(
@@ -301,7 +303,7 @@ def chosen_scenarios(names: Sequence[str], folder: Path | None) -> list[tuple[Sc
         if identity not in known:
             identity = identity.upper()
         if identity not in known:
-            raise UsageError(_unknown(name.partition("[")[0], known))
+            raise UsageError(_unknown(name.partition("[")[0], known, folder))
         entry = chosen.setdefault(identity, (known[identity], []))
         if bracket:
             entry[1].append(f"{identity}{bracket}{rest}")
@@ -310,12 +312,14 @@ def chosen_scenarios(names: Sequence[str], folder: Path | None) -> list[tuple[Sc
     return list(chosen.values())
 
 
-def _require_suite(suite: str, chosen: Sequence[tuple[Scenario, Sequence[str]]]) -> None:
-    """Refuse a suite that no scenario of these knows."""
+def _require_suite(suite: str, chosen: Sequence[tuple[Scenario, Sequence[str]]], *, named: bool) -> None:
+    """Refuse a suite that no scenario of these knows; where they were named, others may know it."""
     known = sorted({name for scenario, _ in chosen for name in scenario.suites})
     if suite not in known:
+        ids = [str(scenario.id) for scenario, _ in chosen]
+        whose = f" of {', '.join(ids)}" if named and len(ids) <= MOST_NAMED else " of these scenarios" if named else ""
         raise UsageError(
-            f"no scenario here belongs to suite {suite!r}{meant(suite, known)}; suites are: {', '.join(known)}"
+            f"no scenario here belongs to suite {suite!r}{meant(suite, known)}; suites{whose} are: {', '.join(known)}"
         )
 
 
@@ -335,7 +339,7 @@ def chosen_plans(args: argparse.Namespace) -> list[Plan]:
         )
     chosen = chosen_scenarios(args.scenario, args.scenarios)
     if args.suite and args.scale is None:
-        _require_suite(args.suite, chosen)
+        _require_suite(args.suite, chosen, named=bool(args.scenario))
     if args.suite or args.scale is not None or not args.scenario:
         return make_plans(chosen, args.suite or SCALED[0], args.scale)
     return [
@@ -345,10 +349,27 @@ def chosen_plans(args: argparse.Namespace) -> list[Plan]:
     ]
 
 
-def _unknown(identity: str, known: Mapping[str, object]) -> str:
-    """Say that there is no such scenario, and which one may have been meant."""
+def _unknown(identity: str, known: Mapping[str, object], folder: Path | None) -> str:
+    """Say that there is no such scenario, and which one may have been meant: one of the caller's own, or one alike."""
     if Path(identity).is_dir():
         return f"{identity} is a folder; to take scenarios from a folder say --scenarios {identity}"
     if Path(identity).is_file():
         return f"{identity} is no scenario; a scenario file ends in .yaml"
-    return f"there is no scenario {identity!r}{meant(identity, known)}; there are: {', '.join(known) or 'none'}"
+    if folder is None and _own(identity):
+        return (
+            f"no scenario {identity!r} comes with statecert; {SCENARIOS}/ has one: say --scenarios {SCENARIOS}, or name"
+            f" its file: {_own(identity)}"
+        )
+    guess = meant(identity, known)
+    all_of_them = f"statecert plan{f' --scenarios {folder}' if folder else ''} lists all"
+    return f"there is no scenario {identity!r}{guess}; {all_of_them if guess else f'there are: {_listed(known)}'}"
+
+
+def _own(identity: str) -> str:
+    """The file of a scenario of this id among the caller's own; empty: there is none."""
+    found = sorted(Path(SCENARIOS).rglob(f"{identity.upper()}-*.yaml"))
+    return str(found[0]) if found else ""
+
+
+def _listed(known: Mapping[str, object]) -> str:
+    return ", ".join(known) or "none"

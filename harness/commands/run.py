@@ -16,6 +16,7 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from harness.commands.common import (
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "example: statecert run A01 A02 --suite default"
 
+NO_WORDS: Mapping[str, str] = MappingProxyType({})
 RAN = frozenset({Outcome.PASS, Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.ERROR})
 """Outcomes of cells in which an engine was looked at."""
 
@@ -103,8 +105,10 @@ def run(args: argparse.Namespace) -> ExitCode:
             sys.stderr.write(f"{up.facts.engine} {up.facts.model} on {up.facts.hw_class}\n")
         if up.host.absent:
             sys.stderr.write(f"{absence(up)}\n")
-        finished, interrupted = _run_all(up, plans, certificates, args)
-    show(cell_table(finished, absent=up.host.absent, declared=up.host.capabilities), as_json=args.json)
+        words: dict[str, str] = {}
+        finished, interrupted = _run_all(up, plans, certificates, args, words)
+    table = cell_table(finished, absent=up.host.absent, declared=up.host.capabilities, words=words)
+    show(table, as_json=args.json)
     code = exit_code(finished, interrupted=interrupted)
     if not args.json:
         begun = {one.plan.scenario.id for one in finished}
@@ -128,9 +132,11 @@ def absence(up: Bench) -> str:
 
 
 def _run_all(
-    up: Bench, plans: Sequence[Plan], certificates: Path, args: argparse.Namespace
+    up: Bench, plans: Sequence[Plan], certificates: Path, args: argparse.Namespace, words: dict[str, str]
 ) -> tuple[list[Finished], bool]:
+    """Run the plans; what the engine said of what it does not support goes to ``words``, by cell."""
     from harness.jobs import benches, run_plans
+    from harness.model.evidence import CellEvent
     from harness.pipeline import file_evidence
     from harness.reporting.progress import observe, progress
 
@@ -140,6 +146,8 @@ def _run_all(
     with progress(sys.stderr, cells=cells, quiet=quiet, colour=use_colour()) as display:
 
         def tell(observation: Observation) -> None:
+            if isinstance(observation, CellEvent) and observation.words:
+                words[observation.cell] = observation.words
             observe(display, observation)
 
         def file(ran: Ran) -> None:
@@ -151,18 +159,29 @@ def _run_all(
         return sorted(finished, key=lambda one: places[id(one.plan)]), interrupted
 
 
-def cell_table(finished: Sequence[Finished], *, absent: str = "", declared: Collection[str] = ()) -> Table:
+def cell_table(
+    finished: Sequence[Finished],
+    *,
+    absent: str = "",
+    declared: Collection[str] = (),
+    words: Mapping[str, str] = NO_WORDS,
+) -> Table:
     """One row per cell: outcome, checks, what failed first.
 
     Args:
         finished: What was run.
         absent: Why the target's device is not here; empty: it is.
         declared: Capabilities of the target, to say which ones a cell's controls would need.
+        words: What the engine said of what it does not support, by cell.
     """
     from harness.reporting.tables import Column, Table
     from harness.reporting.units import counted
 
-    rows = [_row(cell, one, _why(cell, one, absent, declared)) for one in finished for cell in _cells(one.body)]
+    rows = [
+        _row(cell, one, _why(cell, one, absent, declared, words.get(str(cell["id"]), "")))
+        for one in finished
+        for cell in _cells(one.body)
+    ]
     columns = (
         Column(key="cell", header="cell"),
         Column(key="outcome", header="outcome"),
@@ -184,8 +203,10 @@ def _row(cell: Mapping[str, object], one: Finished, reason: str) -> dict[str, st
     }
 
 
-def _why(cell: Mapping[str, object], one: Finished, absent: str, declared: Collection[str]) -> str:
+def _why(cell: Mapping[str, object], one: Finished, absent: str, declared: Collection[str], words: str) -> str:
     said = why(cell)
+    if words:
+        return f"{said}: {words}"
     if absent and cell["outcome"] == Outcome.NOT_RUN:
         return f"{said}: {absent}"
     lacking = control_lacks(one.plan, str(cell["id"]), declared) if said == "no_control" else []

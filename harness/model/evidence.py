@@ -79,6 +79,9 @@ class CellEvent:
     cell: CellId
     event: str
     reason: str = ""
+    words: str = ""
+    """What the engine said of what it does not support, one line, for people, never judged; empty: it said nothing, or
+    something that must not enter a record."""
     t_ns: int = 0
 
 

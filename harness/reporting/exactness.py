@@ -87,7 +87,7 @@ def exactness_facts(body: Mapping[str, object]) -> list[Fact]:
         Fact(name="References that repeat themselves", value=str(share(checks, "REPEAT.COLD"))),
         Fact(name="Cells that came to their end", value=str(share(checks, "RUN.FINISHED"))),
         Fact(name="Inventories whole", value=str(share(checks, "STATE.INVENTORY"))),
-        Fact(name="Restore witness", value=", ".join(witnesses) or "none: no restore is claimed"),
+        Fact(name="Restore witness", value=", ".join(witnesses) or "none: no check asks for one"),
         Fact(name="Bytes restored in equal comparisons", value=size(restored)),
     ]
 

@@ -65,6 +65,8 @@ class CellState:
     """The arm that was run last, and which of its runs it was."""
     opened: list[Mapping[str, Scalar]] = field(default_factory=list)
     """Engine options, disks by their labels, that an engine was opened with."""
+    words: str = ""
+    """The engine's own words for what it does not support, where the cell ends for that; one printable line."""
     begun: bool = False
     """Whether an arm has begun, so that the cell can end only by going through all of them."""
 

@@ -173,7 +173,7 @@ def _run_cell(cell: CellPlan, state: CellState) -> None:
         finally:
             remove(spool)
     write_lost(state)
-    _event(state.recorder, cell, *ended)
+    _event(state.recorder, cell, *ended, words=state.words if ended[1] else "")
 
 
 def _run_arms(state: CellState) -> tuple[str, str]:
@@ -188,5 +188,5 @@ def _run_arms(state: CellState) -> tuple[str, str]:
     return "end", ""
 
 
-def _event(recorder: Recorder, cell: CellPlan, event: str, reason: str = "") -> None:
-    recorder.write(CellEvent(cell=cell.id, event=event, reason=reason, t_ns=recorder.now()))
+def _event(recorder: Recorder, cell: CellPlan, event: str, reason: str = "", *, words: str = "") -> None:
+    recorder.write(CellEvent(cell=cell.id, event=event, reason=reason, words=words, t_ns=recorder.now()))

@@ -18,6 +18,8 @@ from harness.running.steps import RUNNERS
 
 OPTIONS: Final = "engine_options"
 """Reason of a cell whose engine options the target does not know."""
+LONGEST_WORDS: Final = 300
+"""Letters of an engine's own words that a record keeps."""
 _WHOLE: Final[Mapping[StepKind, str]] = {
     StepKind.RECORD: Capability.ROLLBACK,
     StepKind.ROLLBACK: Capability.ROLLBACK,
@@ -57,6 +59,7 @@ def _run_arm(state: CellState, arm: Arm, rep: int, disks: Disks) -> str:
         engine = state.host.open_engine(disks.placed(options))
     except RefusedError as error:
         if error.code == RefusalCode.UNSUPPORTED and options not in state.opened:
+            state.words = said(error)
             return OPTIONS
         state.begin()
         write_refusal(state, arm, rep, arm.steps[0], error)
@@ -88,6 +91,7 @@ def _walk(run: ArmRun) -> str:
         except RefusedError as error:
             write_refusal(run.cell, run.arm, run.rep, step, error)
             if _lacks(step) and error.code == RefusalCode.UNSUPPORTED:
+                run.cell.words = said(error)
                 return _WHOLE[step.kind]
             if not step.may_refuse:
                 return ""
@@ -95,6 +99,12 @@ def _walk(run: ArmRun) -> str:
             _crashed(run.cell, run.arm, run.rep, step.label, error)
             return ""
     return ""
+
+
+def said(error: RefusedError) -> str:
+    """Return an engine's own words as one line of printable ASCII, cut to what a record takes."""
+    letters = (letter if " " <= letter <= "~" else " " for letter in error.message)
+    return " ".join("".join(letters).split())[:LONGEST_WORDS].strip()
 
 
 def _lacks(step: Step) -> bool:

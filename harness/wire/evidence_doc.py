@@ -12,10 +12,11 @@ Rules kept here:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from harness.errors import InvalidDocumentError, StatecertError
-from harness.model.evidence import End, Evidence, Header, Observation, PartRow, PartTable, Point
+from harness.model.evidence import CellEvent, End, Evidence, Header, Observation, PartRow, PartTable, Point
 from harness.model.values import Sha256
 from harness.wire import canonical, json_bytes, privacy, records, schemas, strict
 from harness.wire.sha256 import sha256
@@ -116,7 +117,7 @@ class EvidenceWriter:
             return
         if isinstance(observation, Point) and observation.root not in self._roots:
             raise InvalidDocumentError("found a point before its part table; write the table first", where="record")
-        self._log.append(self._line(observation))
+        self._log.append(self._line(self._without_private_words(observation)))
         if isinstance(observation, PartTable):
             self._roots.add(observation.root)
 
@@ -145,6 +146,13 @@ class EvidenceWriter:
     def abandon(self) -> None:
         """Let go of the file without an end record, as after a crash of the harness."""
         self._log.close()
+
+    def _without_private_words(self, observation: Observation) -> Observation:
+        """Leave an engine's own words out where they name a path, a host or a person: the rest of the record stands."""
+        if not isinstance(observation, CellEvent) or not observation.words:
+            return observation
+        value = records.record_to_mapping(observation)
+        return replace(observation, words="") if self._watch.findings(value, canonical.line(value)) else observation
 
     def _line(self, record: records.Record) -> bytes:
         value = records.record_to_mapping(record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import pytest
 
@@ -41,3 +42,40 @@ def test_a_scenario_that_is_never_scaled_is_not_left_out_in_silence() -> None:
 
 def test_no_scenario_is_in_two_suites_that_scale() -> None:
     assert all(len(set(SCALED) & set(one.suites)) < 2 for one in available_scenarios().values())
+
+
+def test_the_help_names_every_suite_that_scenarios_have() -> None:
+    parser = argparse.ArgumentParser()
+    add_scenarios(parser)
+    told = " ".join(parser.format_help().split())
+
+    assert all(suite in told for one in available_scenarios().values() for suite in one.suites)
+
+
+def test_a_suite_that_a_named_scenario_lacks_is_refused_with_the_suites_of_that_one() -> None:
+    with pytest.raises(UsageError, match="suites of A02 are: default, full, hw"):
+        plans("A02", "--suite", "quality")
+    with pytest.raises(UsageError, match="suites are: default, engines, full, hw, more, quality"):
+        plans("--suite", "nightly")
+
+
+def test_an_unknown_id_that_lies_among_the_own_scenarios_is_told_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scenarios" / "X").mkdir(parents=True)
+    (tmp_path / "scenarios" / "X" / "X01-mine.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(UsageError, match=r"say --scenarios scenarios, or name its file: scenarios/X/X01-mine\.yaml"):
+        plans("x01")
+
+
+def test_an_id_that_is_known_nowhere_gets_a_guess_or_else_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(UsageError, match=r"\(did you mean A11\?\); statecert plan lists all$"):
+        plans("A011")
+    with pytest.raises(UsageError, match="there are: A01, A02"):
+        plans("zzz")

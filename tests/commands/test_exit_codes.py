@@ -206,6 +206,27 @@ def test_run_without_the_hardware(tmp_path: Path) -> None:
     assert toy_run(tmp_path, "--device", "moon").returncode == 5
 
 
+def test_a_run_of_which_every_cell_is_not_supported_ends_with_5_and_in_the_words_of_the_engine(tmp_path: Path) -> None:
+    done = toy_run(tmp_path, scenario=TOY_SCENARIO.replace("engine: {}", "engine: {wings: 2}"))
+
+    assert done.returncode == 5
+    assert "engine_options: unknown options" in done.stdout
+    assert "wings" in done.stdout
+    assert '"words":"unknown options' in evidence_of(tmp_path).read_text("utf-8")
+
+
+def test_a_run_with_a_cell_that_is_not_supported_beside_one_that_ran_ends_with_1(tmp_path: Path) -> None:
+    winged = TOY_SCENARIO.replace("engine: {}", "engine: {wings: 2}").replace("A90", "A91")
+    (tmp_path / "A91-winged.yaml").write_text(winged)
+
+    (tmp_path / "A90-toy.yaml").write_text(TOY_SCENARIO)
+
+    done = statecert("run", "A90-toy.yaml", "A91-winged.yaml", "--target", "toy", "--preset", "toy", cwd=tmp_path)
+
+    assert done.returncode == 1, done.stderr
+    assert "not_supported" in done.stdout
+
+
 @ends("run --gate", "the gate on")
 def test_run_and_gate(tmp_path: Path) -> None:
     assert toy_run(tmp_path, "--gate").returncode == 0

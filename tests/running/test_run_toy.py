@@ -217,6 +217,7 @@ def test_options_that_the_engine_does_not_know_make_a_cell_that_is_not_supported
 
     events = [one for one in evidence.observations if isinstance(one, CellEvent)]
     assert [(one.event, one.reason) for one in events] == [("not_supported", "engine_options")]
+    assert "wings" in events[0].words
 
 
 def test_options_of_one_arm_that_the_engine_does_not_know_make_a_cell_that_is_not_supported(tmp_path: Path) -> None:

@@ -76,6 +76,18 @@ def test_a_record_that_names_a_machine_is_refused_and_nothing_is_written(tmp_pat
     assert not (tmp_path / "f.jsonl").exists()
 
 
+@pytest.mark.parametrize("words", ["no file /opt/x/lib.so", "workstation7 has none", "wings: found 2"])
+def test_words_of_an_engine_stay_out_of_a_record_where_they_name_a_machine(tmp_path: Path, words: str) -> None:
+    writer = EvidenceWriter(tmp_path / "e.jsonl", BASE.header, names=["workstation7"])
+
+    writer.write(CellEvent(cell=CellId(CELL), event="not_supported", reason="engine_options", words=words))
+
+    line = (tmp_path / "e.jsonl").read_text("utf-8").splitlines()[-1]
+    assert '"reason":"engine_options"' in line
+    assert (words in line) is words.startswith("wings")
+    assert ("words" in line) is words.startswith("wings")
+
+
 def test_a_record_that_does_not_fit_its_schema_is_refused(tmp_path: Path) -> None:
     writer = EvidenceWriter(tmp_path / "e.jsonl", BASE.header)
 
