@@ -215,6 +215,8 @@ class LiveRuns:
         except StatecertError as problem:
             self._written.append(f"{live.plan.scenario.id}: {problem}")
             return
+        if finished.problem is not None:
+            self._written.append(f"{live.plan.scenario.id}: {finished.problem}")
         if finished.draft == NOTHING_RAN:
             self._nothing_ran.append(live.plan.scenario.id)
             return

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Final
 from harness.deriving.bodies import body_of
 from harness.deriving.product import expand
 from harness.deriving.validity import require_asked, require_sensible
-from harness.errors import InvalidDocumentError, InvalidScenarioError, NothingToDoError, StorageError, UsageError
+from harness.errors import (
+    InvalidDocumentError,
+    InvalidScenarioError,
+    NothingToDoError,
+    StatecertError,
+    StorageError,
+    UsageError,
+)
 from harness.model.campaign import CampaignRecords
 from harness.model.evidence import Evidence, Header, Observation
 from harness.model.scenario import Plan, Scenario
@@ -34,6 +41,8 @@ if TYPE_CHECKING:
 
 ADHOC: Final = "adhoc"
 """Name of the suite when a caller gives a scale."""
+NOT_FILED: Final = "not_filed"
+"""Why a run is a draft that could have been certified, had its folder taken it."""
 SCALED: Final = ("default", "more")
 """Suites in which scenarios run scaled down; a scenario is in one of them at most."""
 
@@ -142,6 +151,8 @@ class Finished:
     """What was written: certificate and evidence, or a draft."""
     draft: str
     """Why this is a draft and no certificate; empty: it is a certificate."""
+    problem: StatecertError | None = None
+    """What kept a certificate from being filed: its folder refused it, or cannot be trusted; None: nothing did."""
 
 
 @dataclass(kw_only=True)
@@ -261,16 +272,28 @@ def evidence_path(bench: Bench, plan: Plan) -> Path:
 def file_evidence(bench: Bench, plan: Plan, evidence: Path, certificates: Path) -> Finished:
     """Judge an evidence file and file it: as a certificate where it may be one, else as a draft with the reason.
 
+    A folder of certificates that refuses one, or cannot be trusted, costs the certificate and not what was measured:
+    that becomes a draft, and the problem is told with it.
+
     Raises:
         InvalidDocumentError: The evidence contradicts itself.
-        StorageError: Something could not be written.
+        StorageError: The draft could not be written.
     """
-    from harness.certifying.issue import Candidate
+    from harness.certifying.issue import Candidate, draft
 
     found = Candidate(read_bytes(evidence))
-    body = found.body
-    paths, reason = _filed(found, certificates, bench.folder / "drafts")
-    return Finished(plan=plan, evidence=evidence, body=body, paths=paths, draft=reason)
+    body, drafts = found.body, bench.folder / "drafts"
+    problem: StatecertError | None = None
+    try:
+        paths, reason = _filed(found, certificates, drafts)
+    except (StatecertError, OSError) as refused:
+        problem = refused if isinstance(refused, StatecertError) else _refused(certificates, refused)
+        paths, reason = draft(found, drafts, NOT_FILED), NOT_FILED
+    return Finished(plan=plan, evidence=evidence, body=body, paths=paths, draft=reason, problem=problem)
+
+
+def _refused(folder: Path, error: OSError) -> StorageError:
+    return StorageError(f"{error.filename or folder}: {error.strerror or error}")
 
 
 def file_observed(path: Path, certificates: Path, drafts: Path, now: str = "") -> tuple[Sequence[Path], str]:
@@ -295,10 +318,15 @@ def file_observed(path: Path, certificates: Path, drafts: Path, now: str = "") -
 
 
 def _filed(found: Candidate, certificates: Path, drafts: Path, now: str = "") -> tuple[Sequence[Path], str]:
-    from harness.certifying.issue import draft, issue, why_draft
+    from harness.certifying.issue import alone, draft, issue, why_draft
 
-    reason = why_draft(found, certificates)
-    return (draft(found, drafts, reason) if reason else issue(found, certificates, now)), reason
+    reason = why_draft(found)
+    if not reason:
+        with alone(certificates):
+            reason = why_draft(found, certificates)
+            if not reason:
+                return issue(found, certificates, now), ""
+    return draft(found, drafts, reason), reason
 
 
 def judge(path: Path) -> tuple[Evidence | CampaignRecords, dict[str, object]]:

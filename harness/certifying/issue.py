@@ -14,7 +14,9 @@ machine's certificate corroborates: no event.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -50,6 +52,8 @@ from harness.wire.observed import read_observed
 
 DOES_NOT_COVER: Final = "does_not_cover_the_stop"
 """Why a run is a draft that would replace a stop without the cells that failed in it."""
+NOT_NEWER: Final = "not_newer_than_the_current"
+"""Why a run is a draft in whose place another was certified that began no earlier: one that ran beside it."""
 
 _NO_TEXT: Final = b"* -text\n"
 """Git leaves the bytes of everything in the folder alone."""
@@ -108,7 +112,8 @@ def why_draft(data: bytes | Candidate, folder: Path | None = None) -> str:
 
     Args:
         data: Bytes of a file of observations, or the candidate made of them.
-        folder: The certificates folder that it would go into; a stop in it asks for certain cells.
+        folder: The certificates folder that it would go into: what is current there may be newer, and a stop in it
+            asks for certain cells.
 
     Raises:
         InvalidDocumentError: The bytes are no evidence, or the folder cannot be trusted.
@@ -119,8 +124,31 @@ def why_draft(data: bytes | Candidate, folder: Path | None = None) -> str:
         return reason
     certificate = found.certificate
     store = read_store(folder)
-    uncovered = [old for old in _replaced(store, certificate) if not_run_again(old.body, certificate.body)]
-    return DOES_NOT_COVER if uncovered else ""
+    rivals = _replaced(store, certificate)
+    if any(_made(old.body) >= _made(certificate.body) for old in rivals):
+        return NOT_NEWER
+    return DOES_NOT_COVER if any(not_run_again(old.body, certificate.body) for old in rivals) else ""
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Let no other process that asks for the same file into a folder meanwhile; wait until none does.
+
+    Where the system knows no such locks, or the folder refuses one, nothing is held: what is filed is checked against
+    the folder all the same, a moment before.
+
+    Raises:
+        StorageError: The folder cannot be made.
+    """
+    _made_folder(folder)
+    with ExitStack() as held:
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            descriptor = os.open(folder, os.O_RDONLY)
+            held.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def issue(data: bytes | Candidate, folder: Path, now: str = "") -> list[Path]:
@@ -175,12 +203,16 @@ def draft(data: bytes | Candidate, folder: Path, why: str = "") -> list[Path]:
     body = found.body
     about = text_at(body, "scenario", "id") or text_at(body, "campaign")
     path = folder / f"draft-{about}-{text_at(body, 'run', 'run_id')}.json"
+    _made_folder(folder)
+    files.replace(path, canonical.render({"draft": body, "why": why or _why_draft(found.observed) or "asked_for"}))
+    return [path]
+
+
+def _made_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"{folder}: cannot be made ({error.strerror})") from error
-    files.replace(path, canonical.render({"draft": body, "why": why or _why_draft(found.observed) or "asked_for"}))
-    return [path]
 
 
 def _why_draft(evidence: _Observed) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from harness.commands.meant import meant
-from harness.errors import NothingToDoError, RefusedError, UsageError
+from harness.errors import NothingToDoError, RefusedError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from harness.model.scenario import Plan, Scenario
@@ -194,6 +194,21 @@ def require_folder(path: Path, option: str) -> None:
             if not step.is_dir():
                 raise UsageError(f"{option} wants a folder; {step} is a file")
             return
+
+
+def require_writable(path: Path, option: str) -> None:
+    """Refuse a folder, or one in it, that takes no files, before any work; one that is not there: the one above it.
+
+    Raises:
+        StorageError: The system would refuse.
+    """
+    there = next((step for step in (path, *path.absolute().parents) if step.exists()), path)
+    inner = (
+        sorted(one for one in there.iterdir() if one.is_dir()) if there == path and os.access(there, os.R_OK) else []
+    )
+    for folder in (there, *inner):
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise StorageError(f"{folder} takes no files (read-only), so nothing was run; choose another with {option}")
 
 
 def require_evidence(path: Path, command: str) -> None:

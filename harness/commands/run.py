@@ -27,12 +27,13 @@ from harness.commands.common import (
     chosen_target,
     opened,
     require_folder,
+    require_writable,
     show,
     typed,
     use_colour,
     why,
 )
-from harness.errors import ExitCode, UsageError
+from harness.errors import ExitCode, StatecertError, UsageError
 from harness.model.values import Outcome, Verdict
 
 if TYPE_CHECKING:
@@ -86,10 +87,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> ExitCode:
     """Run, judge, file, print."""
     from harness.pipeline import new_run_folder
+    from harness.reporting.escape import lines
 
     require_folder(args.out, "--out")
     if args.certify:
         require_folder(args.certify, "--certify")
+        require_writable(args.certify, "--certify")
     if args.fork and (args.certify or args.gate):
         raise UsageError("--fork: certificates rest on children that were started; leave --certify and --gate away")
     if args.jobs < 1:
@@ -106,14 +109,19 @@ def run(args: argparse.Namespace) -> ExitCode:
         if up.host.absent:
             sys.stderr.write(f"{absence(up)}\n")
         words: dict[str, str] = {}
-        finished, interrupted = _run_all(up, plans, certificates, args, words)
-    table = cell_table(finished, absent=up.host.absent, declared=up.host.capabilities, words=words)
-    show(table, as_json=args.json)
+        finished, interrupted, problems = _run_all(up, plans, certificates, args, words)
+    if finished or not problems:
+        table = cell_table(finished, absent=up.host.absent, declared=up.host.capabilities, words=words)
+        show(table, as_json=args.json)
     code = exit_code(finished, interrupted=interrupted)
+    for problem in problems:
+        code = worse(code, problem.exit_code)
     if not args.json:
         begun = {one.plan.scenario.id for one in finished}
         left = [plan.scenario.id for plan in plans if plan.scenario.id not in begun]
         _epilogue(finished, folder, certificates, left=left, interrupted=interrupted)
+    for line in dict.fromkeys(str(problem) for problem in problems):
+        sys.stderr.write(f"statecert: {lines(line)}\n")
     if args.gate and not interrupted:
         code = worse(code, _gate(certificates, quiet=args.json))
     return code
@@ -133,8 +141,12 @@ def absence(up: Bench) -> str:
 
 def _run_all(
     up: Bench, plans: Sequence[Plan], certificates: Path, args: argparse.Namespace, words: dict[str, str]
-) -> tuple[list[Finished], bool]:
-    """Run the plans; what the engine said of what it does not support goes to ``words``, by cell."""
+) -> tuple[list[Finished], bool, list[StatecertError]]:
+    """Run and file; return what was filed, whether it was broken off, and what could not be filed or run, and why.
+
+    A scenario that cannot be filed keeps no other one from being run, nor what was measured from being shown. What the
+    engine said of what it does not support goes to ``words``, by cell.
+    """
     from harness.jobs import benches, run_plans
     from harness.model.evidence import CellEvent
     from harness.pipeline import file_evidence
@@ -142,6 +154,8 @@ def _run_all(
 
     cells = sum(1 for plan in plans for cell in plan.cells if cell.id in plan.selected and not cell.excluded)
     finished: list[Finished] = []
+    problems: list[StatecertError] = []
+    interrupted = False
     quiet = args.quiet or args.json
     with progress(sys.stderr, cells=cells, quiet=quiet, colour=use_colour()) as display:
 
@@ -151,12 +165,22 @@ def _run_all(
             observe(display, observation)
 
         def file(ran: Ran) -> None:
-            finished.append(file_evidence(up, ran.plan, ran.evidence, certificates))
+            try:
+                one = file_evidence(up, ran.plan, ran.evidence, certificates)
+            except StatecertError as problem:
+                problems.append(problem)
+                return
+            finished.append(one)
+            if one.problem is not None:
+                problems.append(one.problem)
 
         with benches(up, min(args.jobs, len(plans))) as several:
-            interrupted = run_plans(several, plans, tell, file)
+            try:
+                interrupted = run_plans(several, plans, tell, file)
+            except StatecertError as problem:
+                problems.append(problem)
         places = {id(plan): place for place, plan in enumerate(plans)}
-        return sorted(finished, key=lambda one: places[id(one.plan)]), interrupted
+        return sorted(finished, key=lambda one: places[id(one.plan)]), interrupted, problems
 
 
 def cell_table(
@@ -229,14 +253,17 @@ def _cells(body: Mapping[str, object]) -> list[Mapping[str, object]]:
 
 
 def exit_code(finished: Sequence[Finished], *, interrupted: bool) -> ExitCode:
-    """The exit code of a run, from outcomes alone."""
+    """The exit code of a run, from outcomes, and from a certificate that came too late for its place."""
+    from harness.certifying.issue import NOT_NEWER
+
     outcomes = {str(cell["outcome"]) for one in finished for cell in _cells(one.body)}
     verdicts = {_overall(one.body) for one in finished}
     if interrupted or Outcome.ERROR in outcomes or Verdict.ERROR in verdicts:
         return ExitCode.BROKEN if interrupted or outcomes & RAN else ExitCode.NOTHING
     if not outcomes & RAN:
         return ExitCode.NOTHING
-    return ExitCode.GOOD if verdicts == {Verdict.PASS} else ExitCode.FINDINGS
+    late = any(one.draft == NOT_NEWER for one in finished)
+    return ExitCode.GOOD if verdicts == {Verdict.PASS} and not late else ExitCode.FINDINGS
 
 
 def _overall(body: Mapping[str, object]) -> str:

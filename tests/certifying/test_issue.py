@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.certifying.issue import draft, issue, why_draft
+from harness.certifying.issue import NOT_NEWER, alone, draft, issue, why_draft
 from harness.certifying.ledger import reinstate, withdraw
 from harness.certifying.store import read_store
 from harness.deriving.ids import claim_key
@@ -17,6 +18,7 @@ from harness.deriving.status import derive_status, ledger_problems
 from harness.errors import InvalidDocumentError, StorageError, UsageError
 from harness.model.certificate import Certificate
 from harness.model.values import CertificateState, Outcome, Phase, ReasonCode
+from harness.pipeline import file_observed
 from harness.wire import files, strict
 from harness.wire.certificate_doc import parse_certificate
 from tests.fakes.evidence import Recorded, recorded
@@ -189,6 +191,31 @@ def test_an_older_run_is_not_issued_over_a_newer_one(tmp_path: Path) -> None:
     with pytest.raises(InvalidDocumentError, match="not newer"):
         issue(FIRST.data(), tmp_path)
     assert content(tmp_path) == before
+
+
+def test_a_run_that_is_no_newer_than_the_current_one_is_a_draft(tmp_path: Path) -> None:
+    issue(SECOND.data(), tmp_path / "c")
+    (tmp_path / "first.jsonl").write_bytes(FIRST.data())
+
+    (path,), why = file_observed(tmp_path / "first.jsonl", tmp_path / "c", tmp_path / "drafts")
+
+    assert why == NOT_NEWER
+    assert path.parent == tmp_path / "drafts"
+    assert why_draft(recorded(run=3, day=3).data(), tmp_path / "c") == ""
+
+
+def test_what_is_filed_into_one_folder_is_filed_one_after_the_other(tmp_path: Path) -> None:
+    (tmp_path / "second.jsonl").write_bytes(SECOND.data())
+    places = (tmp_path / "second.jsonl", tmp_path / "c", tmp_path / "drafts")
+
+    with ThreadPoolExecutor(1) as other:
+        with alone(tmp_path / "c"):
+            filed = other.submit(file_observed, *places)
+            assert wait([filed], timeout=0.3).not_done
+            issue(FIRST.data(), tmp_path / "c")
+        assert filed.result()[1] == ""
+
+    assert by_run(tmp_path / "c", 1).status.superseded_by == by_run(tmp_path / "c", 2).id
 
 
 def test_one_run_is_not_shown_as_two(tmp_path: Path) -> None:

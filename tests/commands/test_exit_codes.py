@@ -33,6 +33,9 @@ ELSEWHERE = {
 BESIDE = {
     ("any", "full disk"): "commands/test_bad_input.py::test_a_really_full_disk_loses_nothing_that_was_closed",
     ("run", "the child did not"): "commands/test_bad_input.py::test_a_child_that_ends_badly_when_all_is_done_makes",
+    ("run --certify", "another run"): "commands/test_filing.py::test_a_run_in_whose_place",
+    ("run --certify", "the folder takes"): "commands/test_filing.py::test_a_certificate_that_its_folder_refuses",
+    ("run --certify", "the folder cannot"): "commands/test_filing.py::test_a_folder_that_cannot_be_trusted",
     ("gate --require-pass", "the same, and a waiver"): "gating/test_forge.py::test_waivers_by_the_command",
     ("gate --require-pass", "a waiver of a"): "gating/test_forge.py::test_waivers_by_the_command",
     ("gate --signers", "a signature"): "gating/test_forge.py::test_signers_by_the_command",
