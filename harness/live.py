@@ -25,8 +25,6 @@ from harness.wire.evidence_doc import EvidenceWriter
 
 ACCELERATOR: Final = "accelerator"
 """Device name that stands for the first one that is not the CPU."""
-NOTHING_RAN: Final = "nothing_ran"
-"""Why a draft was made of a scenario of which no cell ran."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,7 +90,7 @@ class LiveRuns:
         """Whether a child was lost after its last cell was judged."""
         self._written: list[str] = []
         self._nothing_ran: list[str] = []
-        """Scenarios of which no cell ran: one line tells them all."""
+        """Scenarios of which no cell ran: their evidence says why, and one line tells them all; no draft is made."""
         self._verdicts: dict[tuple[str, str], CellVerdict] = {}
         self._procedures: dict[str, str] = {}
         """Digest of the procedure of each scenario that ran."""
@@ -135,8 +133,10 @@ class LiveRuns:
         if self._bench is not None:
             self._written.insert(0, f"run folder {self._bench.folder}")
             if self._nothing_ran:
-                drafts = f"{counted(len(self._nothing_ran), 'draft')} in {self._bench.folder / 'drafts'}"
-                self._written.append(f"{drafts} (nothing_ran): {', '.join(self._nothing_ran)}")
+                files = counted(len(self._nothing_ran), "file")
+                self._written.append(
+                    f"nothing ran, so only evidence was written ({files}): {', '.join(self._nothing_ran)}"
+                )
         return self._written
 
     def _opened(self, plan: Plan) -> _Open:
@@ -210,6 +210,9 @@ class LiveRuns:
         if live.run.close(interrupted=bool(live.left), last=last):
             self.lost = True
             self._written.append(f"{live.plan.scenario.id}: the child was lost after the last cell; see its evidence")
+        if not any(isinstance(one, CellEvent) and one.event == "begin" for one in live.seen):
+            self._nothing_ran.append(live.plan.scenario.id)
+            return
         try:
             finished = file_evidence(self._bench, live.plan, live.path, self._bench.folder / "certificates")
         except StatecertError as problem:
@@ -217,9 +220,6 @@ class LiveRuns:
             return
         if finished.problem is not None:
             self._written.append(f"{live.plan.scenario.id}: {finished.problem}")
-        if finished.draft == NOTHING_RAN:
-            self._nothing_ran.append(live.plan.scenario.id)
-            return
         what = f"draft ({finished.draft})" if finished.draft else "certificate"
         named = next((path for path in finished.paths if path.suffix == ".json" and "ledger" not in path.parts), None)
         self._written.append(f"{live.plan.scenario.id}: {what} {named or live.path}")

@@ -52,6 +52,9 @@ def ending(report: GateReport) -> str:
     words = _ENDINGS.get(report.exit_code, "")
     if report.exit_code is not ExitCode.GOOD:
         return words
+    if "--require-pass" in report.settings.get("options", "").split():
+        left_out = " that is not excluded" if report.outcomes.get("excluded") else ""
+        words = f"{words}, and every cell{left_out} passed"
     if report.waived:
         words = f"good: nothing was found that is not waived ({counted(len(report.waived), 'finding')})"
     beside = [
@@ -133,10 +136,17 @@ def _totals(report: GateReport) -> list[str]:
     return [
         f"read   {read_in_words(report)}",
         f"cells  {_outcomes(report)}",
-        f"rules  {len(report.rules)} ran: {' '.join(report.rules)}",
+        f"rules  {_rules(report)}",
         f"found  {counted(errors, 'finding')}, {counted(notes, 'note')}, {stops} listed, {len(report.waived)} waived",
         f"gate   exit {int(report.exit_code)}, {ending(report)}",
     ]
+
+
+def _rules(report: GateReport) -> str:
+    """Return how many rules ran, and how many of them found an error; ``--list-rules`` and the JSON have their ids."""
+    failed = len({finding.rule for finding in report.findings if finding.severity == "error"})
+    held = f"ran, {failed} with findings" if failed else "held"
+    return f"{len(report.rules)} {held} (--list-rules tells them)"
 
 
 def _outcomes(report: GateReport) -> str:

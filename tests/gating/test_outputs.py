@@ -96,6 +96,18 @@ def test_a_good_end_tells_of_stops_contested_claims_and_waivers() -> None:
     assert ended(ExitCode.GOOD)[-1] == "gate   exit 0, good: every record is valid"
 
 
+def test_a_good_end_says_that_every_cell_passed_only_where_that_was_demanded(tmp_path: Path) -> None:
+    valid(tmp_path)
+
+    assert outputs.text(gate([tmp_path])).endswith("good: every record is valid\n")
+    demanded = outputs.text(gate([tmp_path], require_pass=True))
+    assert demanded.endswith("good: every record is valid, and every cell that is not excluded passed\n")
+    assert re.search(r"^rules  [0-9]+ held \(--list-rules tells them\)$", demanded, re.MULTILINE)
+    options = {"options": "--require-pass"}
+    shown = replace(report(), exit_code=ExitCode.GOOD, outcomes={"pass": 3}, stops=(), settings=options)
+    assert outputs.ending(shown) == "good: every record is valid, and every cell passed"
+
+
 def test_nothing_to_check_is_said_to_be_no_pass(tmp_path: Path) -> None:
     lines = outputs.text(gate([tmp_path])).splitlines()
 
@@ -125,7 +137,8 @@ def test_the_text_has_findings_hints_once_totals_and_one_verdict(tmp_path: Path)
     assert "second time" in lines[0]
     assert lines[1].startswith("      fix: ")
     assert sum("      fix: restore the file as it was issued; documents" in line for line in lines) == 1
-    assert any(line.startswith(f"rules  {len(found.rules)} ran: CG001") for line in lines)
+    rules = len({one.rule for one in found.findings})
+    assert f"rules  {len(found.rules)} ran, {rules} with findings (--list-rules tells them)" in lines
     assert lines[-1] == "gate   exit 2, invalid: a record cannot be trusted, so no outcome counts"
 
 
