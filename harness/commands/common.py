@@ -275,6 +275,14 @@ def why(cell: Mapping[str, object]) -> str:
     return reason_text(worst) if worst else str(cell.get("reason", ""))
 
 
+def excluded_words(code: str) -> str:
+    """Why a scenario leaves a cell out, as a line of a table has it."""
+    from harness.reporting.reasons import reason_sentence
+
+    words = reason_sentence(code).removesuffix(".")
+    return f"{words[:1].lower()}{words[1:]}"
+
+
 def width() -> int:
     """Columns of the terminal; 100 where there is none."""
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100

@@ -15,6 +15,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from harness.commands.common import (
     add_target,
     chosen_plans,
     chosen_target,
+    excluded_words,
     opened,
     require_folder,
     require_writable,
@@ -113,17 +115,19 @@ def run(args: argparse.Namespace) -> ExitCode:
     if finished or not problems:
         table = cell_table(finished, absent=up.host.absent, declared=up.host.capabilities, words=words)
         show(table, as_json=args.json)
-    code = exit_code(finished, interrupted=interrupted)
-    for problem in problems:
-        code = worse(code, problem.exit_code)
+    code = reduce(worse, [problem.exit_code for problem in problems], exit_code(finished, interrupted=interrupted))
     if not args.json:
         begun = {one.plan.scenario.id for one in finished}
         left = [plan.scenario.id for plan in plans if plan.scenario.id not in begun]
         _epilogue(finished, folder, certificates, left=left, interrupted=interrupted)
     for line in dict.fromkeys(str(problem) for problem in problems):
         sys.stderr.write(f"statecert: {lines(line)}\n")
-    if args.gate and not interrupted:
+    gated = args.gate and not interrupted
+    if gated:
         code = worse(code, _gate(certificates, quiet=args.json))
+    if not args.json:
+        steps = next_steps(finished, certificates, gated=gated, kept=bool(args.certify))
+        sys.stdout.writelines(f"{'' if place else 'next':<14}{step}\n" for place, step in enumerate(steps))
     return code
 
 
@@ -190,7 +194,7 @@ def cell_table(
     declared: Collection[str] = (),
     words: Mapping[str, str] = NO_WORDS,
 ) -> Table:
-    """One row per cell: outcome, checks, what failed first.
+    """One row per cell that was asked for: outcome, checks, what failed first.
 
     Args:
         finished: What was run.
@@ -205,6 +209,7 @@ def cell_table(
         _row(cell, one, _why(cell, one, absent, declared, words.get(str(cell["id"]), "")))
         for one in finished
         for cell in _cells(one.body)
+        if cell["id"] in one.plan.selected
     ]
     columns = (
         Column(key="cell", header="cell"),
@@ -216,8 +221,7 @@ def cell_table(
 
 
 def _row(cell: Mapping[str, object], one: Finished, reason: str) -> dict[str, str | int]:
-    checks = cell.get("checks")
-    results = [check for check in checks if isinstance(check, Mapping)] if isinstance(checks, list) else []
+    results = _checks(cell)
     passed = sum(check["outcome"] == Outcome.PASS for check in results)
     return {
         "cell": str(cell["id"]),
@@ -229,6 +233,8 @@ def _row(cell: Mapping[str, object], one: Finished, reason: str) -> dict[str, st
 
 def _why(cell: Mapping[str, object], one: Finished, absent: str, declared: Collection[str], words: str) -> str:
     said = why(cell)
+    if cell["outcome"] == Outcome.EXCLUDED:
+        return excluded_words(said)
     if words:
         return f"{said}: {words}"
     if absent and cell["outcome"] == Outcome.NOT_RUN:
@@ -290,11 +296,36 @@ def _epilogue(
         say(f"certificates  {certificates} ({issued})\n")
     if drafts:
         say(f"drafts        {folder / 'drafts'} ({len(finished) - issued}): {'; '.join(drafts)}\n")
-    if issued:
-        say(f"next          {typed()} report {shlex.quote(str(certificates))}\n")
-        say(f"              {typed()} gate {shlex.quote(str(certificates))} --require-pass\n")
-    else:
-        say(f"next          {typed()} judge {shlex.quote(str(finished[0].evidence))}\n" if finished else "")
+
+
+def next_steps(finished: Sequence[Finished], certificates: Path, *, gated: bool, kept: bool) -> list[str]:
+    """What to type after a run: what tells more of the first stop, then what was not done yet with what was issued.
+
+    Args:
+        finished: What was run.
+        certificates: Where certificates were written to.
+        gated: The gate has just spoken of them.
+        kept: They went to a folder that is to be committed.
+    """
+    folder = shlex.quote(str(certificates))
+    stop = next((one for one in finished if _overall(one.body) == Verdict.STOP), None)
+    steps = [f"{typed()} {_tells_more(stop.body)} {shlex.quote(str(stop.evidence))}"] if stop else []
+    if any(not one.draft for one in finished):
+        steps.append(f"{typed()} report {folder}")
+        steps += [] if gated else [f"{typed()} gate {folder} --require-pass"]
+        return [*steps, *([f"git add {folder}"] if gated and kept else [])]
+    return steps or [f"{typed()} judge {shlex.quote(str(one.evidence))}" for one in finished[:1]]
+
+
+def _tells_more(body: Mapping[str, object]) -> str:
+    """The command that tells more of a stop: ``explain`` where states differ, else ``judge``."""
+    checks = [check for cell in _cells(body) for check in _checks(cell) if check["outcome"] == Outcome.FAIL]
+    return "explain" if any(str(check["code"]).startswith("EXACT.") for check in checks) else "judge"
+
+
+def _checks(cell: Mapping[str, object]) -> list[Mapping[str, object]]:
+    checks = cell.get("checks")
+    return [check for check in checks if isinstance(check, Mapping)] if isinstance(checks, list) else []
 
 
 def broken_off(left: Sequence[str]) -> str:

@@ -114,7 +114,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "engine_options": "The target refused, as unsupported, an engine option that the scenario sets, so it was not "
     "asked. An adapter that takes the option is.",
     "forge_image": "The target's images have no field for this forgery, so it was not tried.",
-    "in_suite_full": "The scenario asks this cell in suite full, at another scale.",
+    "in_suite_full": "The scenario asks this cell in suite full, at another scale (--suite full).",
     "like_another_cell": "The scenario leaves it out: another cell asks the same.",
     "same_as_hybrid": "The scenario leaves it out: the cell of architecture hybrid asks the same.",
     "as_many_cuts_as_tiles": "The scenario leaves it out: a cut at every tile of a long prompt is too many.",

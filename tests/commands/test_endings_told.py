@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,10 +11,12 @@ from typing import cast
 import pytest
 
 from harness.commands.common import typed
-from harness.commands.run import _epilogue, broken_off
+from harness.commands.run import broken_off, next_steps
 from harness.pipeline import Finished, own_scenarios
 from harness.wire.resources import resource_names, resource_text
-from tests.commands.command_support import TOY_SCENARIO, statecert
+from tests.commands.command_support import TOY_SCENARIO, statecert, toy_run
+
+PASSED = {"decision": {"overall": "pass"}, "cells": []}
 
 
 def test_an_interrupted_run_names_the_scenarios_that_did_not_begin() -> None:
@@ -69,10 +72,50 @@ def test_a_plan_beside_scenarios_of_your_own_says_that_it_is_not_about_them(tmp_
 
 
 def test_a_hint_quotes_a_folder_that_a_shell_would_take_apart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
 ) -> None:
-    found = cast("Finished", SimpleNamespace(evidence=tmp_path / "my runs" / "one.jsonl", draft="dirty_tree"))
+    found = cast(
+        "Finished", SimpleNamespace(evidence=tmp_path / "my runs" / "one.jsonl", draft="dirty_tree", body=PASSED)
+    )
 
-    _epilogue([found], tmp_path / "my runs", tmp_path / "c", left=(), interrupted=False)
+    (step,) = next_steps([found], tmp_path / "c", gated=False, kept=False)
 
-    assert capsys.readouterr().out.splitlines()[-1].endswith(f"judge '{found.evidence}'")
+    assert step.endswith(f"judge '{found.evidence}'")
+
+
+def test_what_comes_next_is_what_was_not_done_yet_and_a_stop_is_told_first() -> None:
+    def ran(verdict: str, code: str = "") -> Finished:
+        checks = [{"outcome": "fail", "code": code}] if code else []
+        body = {"decision": {"overall": verdict}, "cells": [{"id": "A90[scale=1]", "checks": checks}]}
+        return cast("Finished", SimpleNamespace(evidence=Path(f"{code or verdict}.jsonl"), draft="", body=body))
+
+    def words(*found: Finished, gated: bool = True, kept: bool = False) -> list[str]:
+        return [step.split(" ", 1)[1] for step in next_steps(found, Path("c"), gated=gated, kept=kept)]
+
+    assert words(ran("pass"), gated=False) == ["report c", "gate c --require-pass"]
+    assert words(ran("pass")) == ["report c"]
+    assert words(ran("pass"), kept=True) == ["report c", "add c"]
+    assert words(ran("pass"), ran("stop", "EXACT.PREFILL")) == ["explain EXACT.PREFILL.jsonl", "report c"]
+    assert words(ran("stop", "REUSE.CACHED")) == ["judge REUSE.CACHED.jsonl", "report c"]
+    assert next_steps([], Path("c"), gated=True, kept=True) == []
+
+
+def test_a_cell_that_is_asked_for_and_left_out_is_the_only_row_and_says_where_it_is_asked(tmp_path: Path) -> None:
+    left_out = "A01[scale=16,arch=attention,route=mtp]"
+
+    done = statecert("run", left_out, "--json", cwd=tmp_path)
+
+    assert done.returncode == 5
+    (row,) = json.loads(done.stdout)["rows"]
+    assert (row["cell"], row["outcome"]) == (left_out, "excluded")
+    assert "asks this cell in suite full" in row["why"]
+    plan = statecert("plan", left_out, "--json", cwd=tmp_path)
+    assert "excluded: the scenario asks this cell in suite full" in plan.stdout
+
+
+def test_the_gate_of_a_run_speaks_before_what_comes_next(tmp_path: Path) -> None:
+    lines = toy_run(tmp_path, "--gate").stdout.splitlines()
+
+    assert lines[-1].startswith("next ")
+    assert " report runs/" in lines[-1]
+    assert lines[-2].startswith("gate   exit 0")
