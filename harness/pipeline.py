@@ -41,10 +41,12 @@ if TYPE_CHECKING:
 
 ADHOC: Final = "adhoc"
 """Name of the suite when a caller gives a scale."""
-NOT_FILED: Final = "not_filed"
-"""Why a run is a draft that could have been certified, had its folder taken it."""
 SCALED: Final = ("default", "more")
 """Suites in which scenarios run scaled down; a scenario is in one of them at most."""
+NOTHING_RAN: Final = "nothing_ran"
+"""Why a run is a draft in which no cell began."""
+NOT_FILED: Final = "not_filed"
+"""Why a run is a draft that could have been certified, had its folder taken it."""
 
 
 _MARK: Final = b"schema: statecert/scenario/v1"

@@ -307,6 +307,8 @@ def next_steps(finished: Sequence[Finished], certificates: Path, *, gated: bool,
         gated: The gate has just spoken of them.
         kept: They went to a folder that is to be committed.
     """
+    from harness.pipeline import NOTHING_RAN
+
     folder = shlex.quote(str(certificates))
     stop = next((one for one in finished if _overall(one.body) == Verdict.STOP), None)
     steps = [f"{typed()} {_tells_more(stop.body)} {shlex.quote(str(stop.evidence))}"] if stop else []
@@ -314,7 +316,10 @@ def next_steps(finished: Sequence[Finished], certificates: Path, *, gated: bool,
         steps.append(f"{typed()} report {folder}")
         steps += [] if gated else [f"{typed()} gate {folder} --require-pass"]
         return [*steps, *([f"git add {folder}"] if gated and kept else [])]
-    return steps or [f"{typed()} judge {shlex.quote(str(one.evidence))}" for one in finished[:1]]
+    ran = next((one for one in finished if one.draft != NOTHING_RAN), None)
+    if ran is not None and not steps:
+        return [f"{typed()} judge {shlex.quote(str(ran.evidence))}"]
+    return steps or [f"{typed()} doctor" for _ in finished[:1]]
 
 
 def _tells_more(body: Mapping[str, object]) -> str:
@@ -339,12 +344,14 @@ def broken_off(left: Sequence[str]) -> str:
 
 
 def _gate(certificates: Path, *, quiet: bool) -> ExitCode:
+    from harness.certifying.issue import alone
     from harness.gating.gate import gate
     from harness.gating.outputs import text
 
     if not certificates.is_dir():
         return ExitCode.FINDINGS
-    report = gate([certificates], require_pass=True)
+    with alone(certificates):  # another run may be about to write the event that its certificate needs
+        report = gate([certificates], require_pass=True)
     if not quiet:
         sys.stdout.write(text(report))
     return report.exit_code

@@ -119,3 +119,14 @@ def test_the_gate_of_a_run_speaks_before_what_comes_next(tmp_path: Path) -> None
     assert lines[-1].startswith("next ")
     assert " report runs/" in lines[-1]
     assert lines[-2].startswith("gate   exit 0")
+
+
+def test_a_run_in_which_no_cell_ran_is_followed_by_what_this_machine_has() -> None:
+    empty = cast("Finished", SimpleNamespace(evidence=Path("empty.jsonl"), draft="nothing_ran", body=PASSED))
+    ran = cast("Finished", SimpleNamespace(evidence=Path("ran.jsonl"), draft="partial", body=PASSED))
+
+    (without,) = next_steps([empty], Path("c"), gated=False, kept=False)
+    (beside,) = next_steps([empty, ran], Path("c"), gated=False, kept=False)
+
+    assert without.endswith(" doctor")
+    assert beside.endswith(" judge ran.jsonl")
