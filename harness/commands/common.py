@@ -284,8 +284,8 @@ def excluded_words(code: str) -> str:
 
 
 def width() -> int:
-    """Columns of the terminal; 100 where there is none."""
-    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
+    """Columns of the terminal, or as many as ``COLUMNS`` says; 100 where neither does."""
+    return shutil.get_terminal_size((100, 24)).columns
 
 
 def parse_options(words: Sequence[str]) -> dict[str, str | int | bool]:

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
+from itertools import groupby
 from pathlib import Path
 
 from harness.commands.common import LAB, add_json, show
@@ -70,6 +71,8 @@ def run(args: argparse.Namespace) -> ExitCode:
     found: list[tuple[Target, str]] = []
     names = _chosen(args.engine)
     rows: list[Mapping[str, str | int]] = [*_base(), *_engines(names, found, args.memory, args.context)]
+    if not (args.json or args.memory or args.context != CONTEXT):
+        rows = list(in_brief(rows))
     if args.write is not None:
         rows.append(_written(args.write, found))
     columns = [Column(key=key, header=key) for key in ("what", "state", "detail")]
@@ -175,13 +178,39 @@ def _planned(name: str, plan: Mapping[str, int], context: int) -> Iterator[Mappi
         ("prefixes", prefixes, "prefixes"),
         (
             "longest",
-            f"{most:,} tokens: no longer prefix fits" if most else "no prefix of any length fits",
+            f"a prefix of up to {most:,} tokens fits" if most else "no prefix of any length fits",
             "fits_up_to",
         ),
     )
     for what, detail, key in rows:
         state = "not_run" if what in ("prefixes", "longest") and not plan[key] else "pass"
         yield {**_row(f"plan {name}: {what}", state, detail), "number": plan[key]}
+
+
+def in_brief(rows: Sequence[Mapping[str, str | int]]) -> Iterator[Mapping[str, str | int]]:
+    """Make one row of the plan of a target, where nothing of it lacks room; what lacks it stands as it is.
+
+    Args:
+        rows: As they were found; those of one plan follow each other and begin alike: ``plan NAME: PART``.
+    """
+    from harness.reporting.units import number, size
+
+    for name, group in groupby(rows, key=lambda row: _plan_of(str(row["what"]))):
+        parts = list(group)
+        if not name or any(row["state"] != "pass" for row in parts):
+            yield from parts
+            continue
+        counts = {str(row["what"]).partition(": ")[2]: int(row["number"]) for row in parts}
+        shares = ", ".join(f"{part} {size(counts[part])}" for part in ("weights", "workspace", "session", "snapshots"))
+        fits = f"{number(counts['prefixes'])} whole prefixes fit, or one of up to {number(counts['longest'])} tokens"
+        detail = f"{size(counts['memory'])}: {shares}; {fits} (--context or --memory tells all)"
+        yield _row(f"plan {name}", "pass", detail)
+
+
+def _plan_of(what: str) -> str:
+    """The target whose plan a row is of; empty: of none."""
+    head, colon, _ = what.partition(": ")
+    return head.removeprefix("plan ") if colon and head.startswith("plan ") else ""
 
 
 def _row(what: str, state: str, detail: str) -> dict[str, str]:

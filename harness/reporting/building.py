@@ -231,7 +231,7 @@ def _row_of_run(body: Mapping[str, object], archive: Archive) -> _Said:
             [f"{states.count('pass')}/{len(states)} pass", *(f"{one.count} {mark(one.state).word}" for one in counts)]
         ),
         comparisons=str(exactness.comparisons(body)),
-        headline=headline(found) or claimable.open_cells(body) or claimable.headline_limit(body),
+        headline=headline(found) or claimable.open_cells(body) or claimable.foremost_limit(body),
     )
 
 

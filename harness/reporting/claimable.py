@@ -42,14 +42,20 @@ def sentence(body: Mapping[str, object]) -> str:
 
 
 def headline_limit(body: Mapping[str, object]) -> str:
-    """Return the limit that a reader must not miss."""
+    """Return the limit that a reader must not miss, said to be one."""
+    limit = foremost_limit(body)
+    return f"Headline limit: {limit[:1].lower()}{limit[1:]}"
+
+
+def foremost_limit(body: Mapping[str, object]) -> str:
+    """Return the limit that a reader must not miss, as a sentence."""
     grade = text(body, "observability")
     if grade != "parts":
-        return f"Headline limit: state parts were not seen; this rests on {grade} alone."
+        return f"State parts were not seen; this rests on {grade} alone."
     scales = _scales(body)
     if _EVEN_SCALE not in scales and scales:
-        return f"Headline limit: prompts are shortened, all lengths divided by {' and '.join(scales)}."
-    return f"Headline limit: one machine of class {text(body, 'environment', 'hw_class')}, one run."
+        return f"Prompts are shortened, all lengths divided by {' and '.join(scales)}."
+    return f"One machine of class {text(body, 'environment', 'hw_class')}, one run."
 
 
 def open_cells(body: Mapping[str, object]) -> str:

@@ -251,7 +251,7 @@ def test_a_row_without_a_conclusion_says_why() -> None:
     (whole,) = overview(Archive([certificate(PASSED)])).rows
 
     assert row.headline == "No conclusion about the whole: 1 of 3 cells not supported; all 2 that ran passed."
-    assert whole.headline.startswith("Headline limit: ")
+    assert whole.headline == "Prompts are shortened, all lengths divided by 16."
 
 
 def test_an_empty_body_is_shown_as_unknown_and_never_as_good() -> None:
