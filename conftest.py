@@ -1,5 +1,6 @@
 """Patience and order of the tests; the plugin comes by its entry point: a plugin loaded twice is an error."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -48,7 +49,11 @@ a long one that is begun last leaves the other processor idle until it ends."""
 
 
 def pytest_sessionstart() -> None:
-    """Take Ctrl-C again where a script started this in its background: tests send it to programs that inherit this."""
+    """Take Ctrl-C again where a script started this in its background: tests send it to programs that inherit this.
+
+    Tables that are read in tests are as wide as those that nobody looks on at, whatever a worker of xdist says.
+    """
+    os.environ.pop("COLUMNS", None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
