@@ -340,7 +340,7 @@ def broken_off(left: Sequence[str]) -> str:
         left: Ids of the scenarios that did not begin.
     """
     never = f"; did not begin, so nothing is written of them: {', '.join(left)}" if left else ""
-    return f"interrupted: cells that did not begin are not_run{never}\n"
+    return f"interrupted: cells that were not done are not_run, unless one had failed by then{never}\n"
 
 
 def _gate(certificates: Path, *, quiet: bool) -> ExitCode:

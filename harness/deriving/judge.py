@@ -7,6 +7,8 @@ for, a look that is there twice) is refused: there is no honest verdict on it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from harness.deriving.checks import run_check
 from harness.deriving.decide import decide, decide_cell, unjudged
@@ -29,9 +31,16 @@ from harness.model.evidence import (
     Turn,
 )
 from harness.model.noun import dataclass
-from harness.model.scenario import CellPlan, CheckKind, Plan
+from harness.model.scenario import CellPlan, CheckKind, CheckSpec, Plan
 from harness.model.values import Capability, CellId, Observability, Outcome, Sha256
 from harness.wire.scenario_doc import procedure_digest
+
+INTERRUPTED: Final = "interrupted"
+"""Reason of a cell, and of a check, that was not done when the run was broken off."""
+_NOT_THERE: Final = frozenset(
+    {"observation_missing", "cell_not_closed", "nothing_compared", "distance_missing", "unsupported"}
+)
+"""Reasons of checks that lack what a run that goes on would have brought, or explained."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,8 +69,16 @@ def judge(evidence: Evidence, where: str = "evidence") -> Judged:
     plan = plan_of(header, where)
     sorted_out = _by_cell(evidence, plan, where)
     tables = {table.root: table for table in evidence.observations if isinstance(table, PartTable)}
+    under_way = _under_way(evidence)
     judged = [
-        judge_cell(header, cell, sorted_out[cell.id], tables, interrupted=evidence.end.interrupted)
+        judge_cell(
+            header,
+            cell,
+            sorted_out[cell.id],
+            tables,
+            interrupted=evidence.end.interrupted,
+            under_way=cell.id == under_way,
+        )
         if cell.id in plan.selected
         else (cell, unjudged(cell, Outcome.NOT_RUN, "not_selected"), None)
         for cell in plan.cells
@@ -175,6 +192,7 @@ def judge_cell(
     tables: Mapping[Sha256, PartTable],
     *,
     interrupted: bool,
+    under_way: bool = False,
 ) -> tuple[CellPlan, CellDecision, CellView | None]:
     """Return one cell as the target can run it, what it comes to, and the view that was judged (None: none was).
 
@@ -184,6 +202,7 @@ def judge_cell(
         observations: Those of this cell, in order.
         tables: Part tables by root.
         interrupted: Whether the run was broken off.
+        under_way: Whether it was broken off in this cell: what is lacking in it is no error then, but was not run.
 
     Raises:
         InvalidDocumentError: The observations contradict the plan or one another.
@@ -205,7 +224,48 @@ def judge_cell(
     view = cell_view(fitted, observations, tables, grade, busy, templated=templated(told), told=told, pauses=pauses)
     results = [run_check(view, check) for check in fitted.checks]
     _require_agreement(fitted, view, results)
+    if under_way:
+        step = _step_under_way(observations)
+        results = [_as_far_as_it_came(one, spec, step) for one, spec in zip(results, fitted.checks, strict=True)]
     return fitted, decide_cell(fitted, results), view
+
+
+def _under_way(evidence: Evidence) -> CellId | None:
+    """Return the cell in which a run was broken off; None: it was not, or between two cells.
+
+    It is the last one that began, and has no other event: a cell before it that did not end is not excused.
+    """
+    if evidence.end is None or not evidence.end.interrupted:
+        return None
+    events = [one for one in evidence.observations if isinstance(one, CellEvent)]
+    begun = [one.cell for one in events if one.event == "begin"]
+    last = begun[-1] if begun else None
+    return last if last is not None and [one.cell for one in events].count(last) == 1 else None
+
+
+def _step_under_way(observations: Sequence[Observation]) -> tuple[str, str] | None:
+    """Return arm and label of the step that was seen last and has no record of its end; None: none is known to be."""
+    last = observations[-1] if observations else None
+    return (last.arm, last.label) if isinstance(last, (Point, Turn)) else None
+
+
+def _as_far_as_it_came(result: CheckResult, spec: CheckSpec, step: tuple[str, str] | None) -> CheckResult:
+    """Return the result of a check in a cell that was broken off.
+
+    What is not there yet was not run, nor was a refusal missed by a step that it could still have ended. A failure that
+    was seen stays one, and so does what broke before the end: breaking off a run takes nothing back. Nothing of such a
+    cell can come to a pass, since it was not finished.
+
+    Args:
+        result: Of the check, as if nothing more was to come.
+        spec: The check.
+        step: Arm and label of the step that was under way.
+    """
+    lacks = result.outcome is Outcome.ERROR and result.reason in _NOT_THERE
+    awaited = spec.kind is CheckKind.REFUSED and spec.at is not None and step == (spec.at.arm, spec.at.label)
+    if lacks or (awaited and result.outcome is Outcome.FAIL and result.reason == "not_refused"):
+        return replace(result, outcome=Outcome.NOT_RUN, reason=INTERRUPTED)
+    return result
 
 
 def _require_agreement(cell: CellPlan, view: CellView, results: Sequence[CheckResult]) -> None:
@@ -247,5 +307,5 @@ def _without_judgement(
     if observations:
         return None
     if interrupted:
-        return unjudged(cell, Outcome.NOT_RUN, "interrupted")
+        return unjudged(cell, Outcome.NOT_RUN, INTERRUPTED)
     return unjudged(cell, Outcome.ERROR, "no_observation")

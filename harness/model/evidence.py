@@ -278,7 +278,7 @@ class End:
     finished: str
     elapsed_ns: int
     interrupted: bool = False
-    """Ctrl-C: the cells that did not begin are ``not_run``; never certified."""
+    """Ctrl-C: cells that were not done are ``not_run``, unless a failure was seen in one; never certified."""
 
 
 Observation = PartTable | CellEvent | Point | Turn | StepRecord | StoreView | Difference | Distance | Crash | Trust

@@ -177,7 +177,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "trust_mismatch": "A part hashed again gave another digest.",
     "no_known_answers": "The child was not given buffers with known digests.",
     "child_twice": "Two children carry one number in the evidence.",
-    "interrupted": "The run was broken off before this cell.",
+    "interrupted": "The run was broken off before this was done.",
     "no_device": "The hardware was not there.",
     "not_located": "A flipped bit was neither located before the next token was forwarded, nor refused by name.",
     "differs_without_a_flip": "A restore without a flip differs from the reference, so no flip can be blamed.",

@@ -69,7 +69,7 @@ def test_an_interrupted_run_says_so_for_each_cell() -> None:
     made = view(Recorded(header=good.header, observations=(), interrupted=True))
 
     assert {problem.state for problem in made.problems} == {"not_run"}
-    assert made.problems[0].reason == "The run was broken off before this cell."
+    assert made.problems[0].reason == "The run was broken off before this was done."
 
 
 def test_a_page_made_twice_has_the_same_bytes() -> None:
