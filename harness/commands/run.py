@@ -36,7 +36,7 @@ from harness.commands.common import (
     why,
 )
 from harness.errors import ExitCode, StatecertError, UsageError
-from harness.model.values import Outcome, Verdict
+from harness.model.values import Capability, Outcome, Verdict
 
 if TYPE_CHECKING:
     from harness.jobs import Ran
@@ -237,6 +237,8 @@ def _why(cell: Mapping[str, object], one: Finished, absent: str, declared: Colle
         return excluded_words(said)
     if words:
         return f"{said}: {words}"
+    if cell["outcome"] == Outcome.NOT_SUPPORTED and said in frozenset(Capability):
+        return f"{said}: a capability that the target does not declare"
     if absent and cell["outcome"] == Outcome.NOT_RUN:
         return f"{said}: {absent}"
     lacking = control_lacks(one.plan, str(cell["id"]), declared) if said == "no_control" else []

@@ -218,6 +218,17 @@ def test_a_run_of_which_every_cell_is_not_supported_ends_with_5_and_in_the_words
     assert '"words":"unknown options' in evidence_of(tmp_path).read_text("utf-8")
 
 
+def test_a_cell_for_which_a_capability_is_missing_says_that_it_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOY_LACKS", "prefix_cache")
+
+    done = toy_run(tmp_path, "--json")
+
+    assert done.returncode == 5
+    assert "prefix_cache: a capability that the target does not declare" in done.stdout
+
+
 def test_a_run_with_a_cell_that_is_not_supported_beside_one_that_ran_ends_with_1(tmp_path: Path) -> None:
     winged = TOY_SCENARIO.replace("engine: {}", "engine: {wings: 2}").replace("A90", "A91")
     (tmp_path / "A91-winged.yaml").write_text(winged)
