@@ -285,7 +285,10 @@ def excluded_words(code: str) -> str:
 
 def width() -> int:
     """Columns of the terminal, or as many as ``COLUMNS`` says; 100 where neither does."""
-    return shutil.get_terminal_size((100, 24)).columns
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said):
+        return int(said)
+    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
 
 
 def parse_options(words: Sequence[str]) -> dict[str, str | int | bool]:

@@ -38,3 +38,5 @@ def test_a_plan_that_lacks_room_is_told_part_by_part() -> None:
 def test_tables_are_as_wide_as_columns_says_where_nobody_looks_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert common.width() == 80
+    monkeypatch.setenv("COLUMNS", "wide")
+    assert common.width() == 100
