@@ -7,7 +7,6 @@ for, a look that is there twice) is refused: there is no honest verdict on it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from harness.deriving.checks import run_check
@@ -30,7 +29,7 @@ from harness.model.evidence import (
     Trust,
     Turn,
 )
-from harness.model.noun import dataclass
+from harness.model.noun import dataclass, replace
 from harness.model.scenario import CellPlan, CheckKind, CheckSpec, Plan
 from harness.model.values import Capability, CellId, Observability, Outcome, Sha256
 from harness.wire.scenario_doc import procedure_digest
