@@ -12,11 +12,11 @@ Rules kept here:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from harness.errors import InvalidDocumentError, StatecertError
 from harness.model.evidence import CellEvent, End, Evidence, Header, Observation, PartRow, PartTable, Point
+from harness.model.noun import replace
 from harness.model.values import Sha256
 from harness.wire import canonical, json_bytes, privacy, records, schemas, strict
 from harness.wire.sha256 import sha256
