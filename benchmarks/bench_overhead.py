@@ -2,22 +2,28 @@
 
 A *reply* begins a prompt, prefills it and decodes; a *decode* decodes on top of what is there. The engine lives in a
 child of the harness. With the harness, the session is looked at before and after the decode (all parts hashed twice,
-the logits too), and every answer goes through the channel: what counts is all that the child and this process spend.
-Without it, the same child makes the same calls and nothing is looked at: what counts is what the adapter itself took,
-inside the child. Opening the engine is left out, and so are calls that warm up.
+the logits too), and every answer goes through the channel. Without it, the same child makes the same calls and nothing
+is looked at.
 
-Both sides are one process, for where the memory of a process happens to lie makes a tiny model up to a tenth quicker or
-slower for as long as the process lives: two processes side by side differ by more than what is to be measured. What a
-look does to the engine's next call (memory that the caches lost) is in the figure.
+What the harness adds is two things, told apart because they can be measured so differently well:
 
-Compared are processor times, taken in nanoseconds from the kernel (threads that have ended included), so that other
-work on the machine counts less; the adapter's own time, which the child takes by the wall, is brought to processor time
-by what its whole call got of a processor. Wall times are shown beside them. Each *block* starts a new child; a block's
-figure is the median of the ratios of its pairs, one call of each kind after the other, the order changing from pair to
-pair. The figure is the median of the blocks, and of six blocks the least and the greatest hold the true median between
-them in 97 of 100 runs, whatever the noise looks like. A goal is met where the whole interval is below it, missed where
-the whole interval is above it, else it says ``cannot tell``; ``void`` in place of both where the calls got less than
-95 % of a processor, since other work then takes caches and memory too. Linux only. Goals: at most 10 % on tiny models,
+- *beside*: of a call with looks, all processor time of the child and of this process that is not the adapter's own, by
+  the adapter's own. Both are taken in the same call, so that a slow second of the machine falls on both.
+- *after*: how much longer the adapter itself takes where looks came before and between, by what it takes in a call
+  without them: memory that the caches lost. One call of each kind after the other, the order changing from pair to
+  pair.
+
+The same work takes a tenth more or less from one second to the next on a shared machine, and two processes differ by as
+much for as long as they live, by where their memory lies. So *after* has a wide interval, and is added only where all
+of it lies above zero.
+
+Processor times are taken in nanoseconds from the kernel (threads that have ended included); the adapter's own time,
+which the child takes by the wall, is brought to processor time by what its whole call got of a processor. Each *block*
+starts a new child; a block's figure is the median of its rounds, after one that warms up. The figure is the median of
+the blocks, and of six blocks the least and the greatest hold the true median between them in 97 of 100 runs, whatever
+the noise looks like. A goal is met where the whole interval is below it, missed where the whole interval is above it,
+else it says ``cannot tell``; ``void`` in place of both where the calls got less than 95 % of a processor, since other
+work then takes caches and memory too. Linux only. Goals: at most 10 % on tiny models,
 at most 2 % on SmolLM2, which is measured where its packages are installed.
 """
 
@@ -35,7 +41,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from benchmarks.runner import LEAST_PROCESSOR_SHARE, load, machine_facts
 from harness.engines.client import RemoteSession
@@ -118,36 +124,49 @@ class Spent:
         """What the call got of a processor."""
         return self.processor / self.wall
 
-    def bare(self, clock: Clock) -> float:
-        """Return what the adapter itself took."""
-        return self.adapter if clock == "wall" else self.adapter * self.share
+    @property
+    def bare(self) -> float:
+        """Processor time of the adapter itself."""
+        return self.adapter * self.share
+
+    @property
+    def beside(self) -> float:
+        """Everything else, by that."""
+        return self.processor / self.bare - 1
 
 
-Clock = Literal["wall", "processor"]
 Pair = tuple[Spent, Spent]
 """One call at which nothing was looked at, and the same one with its looks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Interval:
+    """A median of blocks, and the least and the greatest of them, in percent."""
+
+    median: float
+    least: float
+    greatest: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Overhead:
-    """What the harness adds to one kind of call, in percent."""
+    """What the harness adds to one kind of call."""
 
     what: str
-    added: float
-    """Median of the blocks, by processor time."""
-    least: float
-    """Of the blocks."""
-    greatest: float
+    beside: Interval
+    """What is not the adapter's own, by the adapter's own."""
+    after: Interval
+    """What the adapter takes more where there are looks."""
+    added: Interval
+    """``beside``, and ``after`` where all of that lies above zero."""
     at_most: float
     """The goal."""
     processor_share: float
-    """Median of processor time by wall time, of the side that had less."""
+    """Median of processor time by wall time, of the kind of call that had less."""
     verdict: str
     """``met``, ``missed``, ``cannot tell``, ``void``."""
     milliseconds: float
     """Processor time of the adapter's part of a call without looks, median."""
-    by_wall: float
-    """As ``added``, by wall time."""
 
 
 def judged(what: str, blocks: Sequence[Sequence[Pair]], at_most: float) -> Overhead:
@@ -159,32 +178,33 @@ def judged(what: str, blocks: Sequence[Sequence[Pair]], at_most: float) -> Overh
         at_most: Goal in percent.
     """
     pairs = [pair for block in blocks for pair in block]
-    medians = sorted(_median_added(block, "processor") for block in blocks)
+    beside = [statistics.median(looked.beside for _, looked in block) for block in blocks]
+    after = [statistics.median(looked.bare / plain.bare - 1 for plain, looked in block) for block in blocks]
+    slower = min(after) > 0
+    added = [(1 + one) * (1 + other) - 1 if slower else one for one, other in zip(beside, after, strict=True)]
     share = min(statistics.median(pair[side].share for pair in pairs) for side in (0, 1))
     return Overhead(
         what=what,
-        added=statistics.median(medians),
-        least=medians[0],
-        greatest=medians[-1],
+        beside=_interval(beside),
+        after=_interval(after),
+        added=_interval(added),
         at_most=at_most,
         processor_share=share,
-        verdict=_verdict(medians, at_most, share),
-        milliseconds=1e3 * statistics.median(plain.bare("processor") for plain, _ in pairs),
-        by_wall=statistics.median(_median_added(block, "wall") for block in blocks),
+        verdict=_verdict(_interval(added), len(blocks), at_most, share),
+        milliseconds=1e3 * statistics.median(plain.bare for plain, _ in pairs),
     )
 
 
-def _median_added(block: Sequence[Pair], clock: Clock) -> float:
-    ratios = [float(getattr(looked, clock)) / plain.bare(clock) for plain, looked in block]
-    return 100 * (statistics.median(ratios) - 1)
+def _interval(shares: Sequence[float]) -> Interval:
+    return Interval(median=100 * statistics.median(shares), least=100 * min(shares), greatest=100 * max(shares))
 
 
-def _verdict(medians: Sequence[float], at_most: float, share: float) -> str:
-    if len(medians) >= BLOCKS and medians[-1] <= at_most:
+def _verdict(added: Interval, blocks: int, at_most: float, share: float) -> str:
+    if blocks >= BLOCKS and added.greatest <= at_most:
         return "met"
     if share < LEAST_PROCESSOR_SHARE:
         return "void"
-    return "missed" if len(medians) >= BLOCKS and medians[0] > at_most else "cannot tell"
+    return "missed" if blocks >= BLOCKS and added.least > at_most else "cannot tell"
 
 
 def processor_seconds(pid: int) -> float:
@@ -252,19 +272,23 @@ def overhead(subject: Subject, *, blocks: int, rounds: int) -> list[Overhead]:
     found = []
     for number in range(blocks):
         found.append(block(subject, rounds=rounds))
-        told = ", ".join(f"{what} {_median_added(found[-1][what], 'processor'):+.2f} %" for what in CALLS)
+        told = ", ".join(
+            f"{what} {100 * statistics.median(looked.beside for _, looked in found[-1][what]):+.2f} %" for what in CALLS
+        )
         print(f"{subject.name}, block {number + 1} of {blocks}: {told}", file=sys.stderr, flush=True)
     return [judged(f"{subject.name}, {what}", [one[what] for one in found], subject.at_most) for what in CALLS]
 
 
 def print_table(figures: Sequence[Overhead]) -> None:
     """The table."""
-    print(f"\n{'what':26}{'added':>8}  {'of blocks':>17}  {'goal':>8}{'share':>7}  {'verdict':13}without, by the wall")
+    print(f"\n{'what':26}{'beside':>23}{'after':>26}{'added':>10}{'goal':>9}{'share':>7}  {'verdict':13}adapter alone")
     for one in figures:
-        interval = f"{one.least:+.2f} to {one.greatest:+.2f}"
+        beside, after = (
+            f"{part.median:+.2f} ({part.least:+.2f} to {part.greatest:+.2f})" for part in (one.beside, one.after)
+        )
         print(
-            f"{one.what:26}{one.added:>+6.2f} %  {interval:>17}  {f'<= {one.at_most:g} %':>8}"
-            f"{one.processor_share:>7.2f}  {one.verdict:13}{one.milliseconds:.1f} ms, {one.by_wall:+.2f} %"
+            f"{one.what:26}{beside:>23}{after:>26}{one.added.median:>8.2f} %{f'<= {one.at_most:g} %':>9}"
+            f"{one.processor_share:>7.2f}  {one.verdict:13}{one.milliseconds:.1f} ms"
         )
 
 

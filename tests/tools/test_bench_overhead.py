@@ -16,11 +16,12 @@ from harness.engines.host import EngineHost
 from harness.model.target import Target
 
 
-def pairs(added: float, *, share: float = 1.0) -> Sequence[Pair]:
-    """Three pairs with the harness's addition in percent, on so much of a processor; one of them was disturbed."""
+def pairs(beside: float, *, after: float = 0.0, share: float = 1.0) -> Sequence[Pair]:
+    """Three pairs with what the harness adds in percent, on so much of a processor; one of them was disturbed."""
+    own = 1 + after / 100
     plain = Spent(wall=1.25 / share, processor=1.25, adapter=1 / share)
-    looked = Spent(wall=(1 + added / 100) / share, processor=1 + added / 100, adapter=0.9 / share)
-    return [(plain, looked), (plain, looked), (plain, Spent(wall=9 / share, processor=9.0, adapter=8 / share))]
+    looked = Spent(wall=own * (1 + beside / 100) / share, processor=own * (1 + beside / 100), adapter=own / share)
+    return [(plain, looked), (plain, looked), (plain, Spent(wall=9 / share, processor=9.0, adapter=5 / share))]
 
 
 @pytest.mark.parametrize(
@@ -39,15 +40,31 @@ def test_a_goal_is_judged_by_the_whole_interval(medians: Sequence[int], share: f
     found = judged("toy", [pairs(one, share=share) for one in medians], 10.0)
 
     assert found.verdict == verdict
-    assert (round(found.least), round(found.greatest)) == (medians[0], medians[-1])
+    assert (round(found.added.least), round(found.added.greatest)) == (medians[0], medians[-1])
 
 
 def test_a_disturbed_pair_does_not_move_its_block() -> None:
     found = judged("toy", [pairs(5.0)] * BLOCKS, 10.0)
 
-    assert found.added == pytest.approx(5.0)
-    assert found.by_wall == pytest.approx(5.0)
+    assert found.added.median == pytest.approx(5.0)
+    assert found.after.median == pytest.approx(0.0)
     assert found.milliseconds == pytest.approx(1000)
+
+
+@pytest.mark.parametrize(
+    ("afters", "added"),
+    [
+        ([1, 2, 3, 3, 4, 5], 8.15),
+        ([-1, 2, 3, 3, 4, 5], 5.0),
+        ([0, 0, 0, 0, 0, 0], 5.0),
+        ([-9, -8, -8, -8, -7, -6], 5.0),
+    ],
+)
+def test_a_slower_adapter_counts_where_every_block_shows_it(afters: Sequence[int], added: float) -> None:
+    found = judged("toy", [pairs(5.0, after=one) for one in afters], 10.0)
+
+    assert found.added.median == pytest.approx(added)
+    assert (round(found.after.least), round(found.after.greatest)) == (afters[0], afters[-1])
 
 
 def test_the_time_of_threads_that_have_ended_counts() -> None:
@@ -76,4 +93,5 @@ def test_the_adapters_own_time_lies_within_its_call(tmp_path: Path, looks: bool)
         spent = measured(lambda: reply(host, session, subject, looks=looks), (os.getpid(), host.pid))
 
     assert 0 < spent.adapter < spent.wall
-    assert 0 < spent.bare("processor") < spent.processor
+    assert 0 < spent.bare < spent.processor
+    assert spent.beside > 0
