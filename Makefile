@@ -13,7 +13,8 @@ AGAIN := $(MAKE) --no-print-directory
 SHARED := env GOMP_SPINCOUNT=$(or $(GOMP_SPINCOUNT),1000)
 ENGINES ?= transformers mlx llamacpp server
 # options that let an engine do what its library leaves open: what they bring is in docs/FOUND.md
-OPENED := transformers,crop=forced,R01,R02,R03 transformers,rebuild=tensors,A01,A03 transformers,rebuild=update,A01,A03 mlx,load=lazy,R04
+OPENED := transformers,crop=forced,R01,R02,R03 transformers,rebuild=tensors,A01,A03 transformers,rebuild=update,A01,A03 mlx,load=lazy,R04 \
+  llamacpp,flash_attn=true,H61 llamacpp,image=file,F61,F62 llamacpp,n_rs_seq=8,R01,R02 llamacpp,n_ubatch=64,R61
 LOOKED := $(SHARED) $(BIN)/statecert run --jobs $(JOBS) --fork --quiet --out runs/engines
 
 .PHONY: help venv extras extras-if-any engines certify test format lint check wheel-check workflow-check rejudge gate claims fuzz full soak kill mutants matrix kvmatrix reports reports-check benchmarks device-bundle procedures clean

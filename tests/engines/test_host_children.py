@@ -9,10 +9,12 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.digest.parts import KNOWN_ANSWERS
+from harness.engines.ahead import Ahead
 from harness.engines.host import EngineHost, HostOptions
 from harness.engines.process import Limits, started
 from harness.errors import (
@@ -327,12 +329,17 @@ def test_a_child_that_was_started_ahead_and_is_gone_is_a_crash_of_who_needs_it(t
             host.restart()
 
 
-def test_a_child_that_was_started_ahead_and_died_unneeded_is_not_passed_over(tmp_path: Path) -> None:
-    host = EngineHost(toy_target(), tmp_path, HostOptions(limits=QUICK))
+def with_one_ahead(folder: Path) -> tuple[EngineHost, Ahead[Any]]:
+    """A host whose child works, and the child that it has started ahead."""
+    host = EngineHost(toy_target(), folder, HostOptions(limits=QUICK))
     host.start()
     host.start_ahead()
-    ahead = host._ahead
-    assert ahead is not None
+    assert host._ahead is not None
+    return host, host._ahead
+
+
+def test_a_child_that_was_started_ahead_and_died_unneeded_is_not_passed_over(tmp_path: Path) -> None:
+    host, ahead = with_one_ahead(tmp_path)
     ahead.ready()
     os.kill(ahead.child.pid, signal.SIGABRT)
 
@@ -342,11 +349,7 @@ def test_a_child_that_was_started_ahead_and_died_unneeded_is_not_passed_over(tmp
 
 
 def test_a_child_that_is_broken_off_while_it_is_made_ready_ahead_is_nothing_to_tell_of(tmp_path: Path) -> None:
-    host = EngineHost(toy_target(), tmp_path, HostOptions(limits=QUICK))
-    host.start()
-    host.start_ahead()
-    ahead = host._ahead
-    assert ahead is not None
+    host, ahead = with_one_ahead(tmp_path)
     host.interrupt()
     assert isinstance(ahead.failure(), KeyboardInterrupt)
 
