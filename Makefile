@@ -25,12 +25,13 @@ help: ## list the targets
 venv: ## make .venv (PYTHON= picks the interpreter; a torch that it already has is reused)
 	@$(PYTHON) tools/make_venv.py
 
-extras: venv ## the libraries of the real engines, into .venv (EXTRAS=transformers,mlx,...)
+extras: ## the libraries of the real engines, into .venv (EXTRAS=transformers,mlx,...)
 	@$(PYTHON) tools/make_venv.py --extras $(EXTRAS)
 
 # an index may lack a library, and a platform its wheel: then the tests of that engine are skipped, with the reason
-extras-if-any: venv
-	@$(PYTHON) tools/make_venv.py --extras $(EXTRAS) || echo "statecert: going on without the libraries of real engines; their tests are skipped"
+extras-if-any:
+	@$(PYTHON) tools/make_venv.py --extras $(EXTRAS) || { $(AGAIN) venv && \
+	  echo "statecert: going on without the libraries of real engines; their tests are skipped"; }
 
 # a stop or an error on a real engine is a finding, not a failure of this target: it is in the table and in runs/engines/;
 # children are forked, since their imports would take longer than their cells: what is written are drafts (ADR 0006)

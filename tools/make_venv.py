@@ -1,6 +1,7 @@
 """Makes or refreshes ``.venv`` for this checkout. Standard library only; run by ``make``.
 
-``--extras a,b`` then adds extras of ``pyproject.toml``; what is there already is left alone.
+``--extras a,b`` adds extras of ``pyproject.toml``, in the same go where the environment is new; what is there already
+is left alone.
 
 A torch that the calling Python already has, and that is in range, is reused, so that ROCm, CUDA and Mac users keep
 theirs: through system site packages, or, where that Python is one of a virtual environment, through a path to its
@@ -33,8 +34,12 @@ LOWEST, BEYOND = (2, 6), (2, 15)
 PYTHONS = ((3, 11), (3, 14))
 
 
-def main() -> int:
-    """Make the environment if it is missing or older than what it is made from."""
+def main(extras: str = "") -> int:
+    """Make the environment if it is missing or older than what it is made from.
+
+    Args:
+        extras: Names with commas between them: installed in the same go, if all can be; if not, they are left out.
+    """
     if not PYTHONS[0] <= sys.version_info[:2] < PYTHONS[1]:
         found = ".".join(map(str, sys.version_info[:3]))
         say(f"Python 3.11, 3.12 or 3.13 is needed; this is {found}. Try: make PYTHON=python3.12 ...")
@@ -63,6 +68,10 @@ def main() -> int:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     constraints.write_text("\n".join(x for x in lines if not (own and x.startswith(("torch==", "numpy==")))) + "\n")
     say("installing (about a minute) ...")
+    if extras and installed(constraints, f"{ROOT}[dev,{extras}]"):
+        STAMP.write_text(wanted)
+        EXTRAS.write_text("\n".join(f"{name} {wanted}" for name in extras.split(",")))
+        return 0
     if not installed(constraints, f"{ROOT}[dev]"):
         say("pip could not install what pyproject.toml asks for; its last lines above say why")
         return 3
@@ -189,7 +198,8 @@ def say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    code = main()
-    if not code and sys.argv[1:2] == ["--extras"]:
-        code = add_extras(sys.argv[2])
+    asked = sys.argv[2] if sys.argv[1:2] == ["--extras"] else ""
+    code = main(asked)
+    if not code and asked:
+        code = add_extras(asked)
     raise SystemExit(code)

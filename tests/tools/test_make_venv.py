@@ -34,10 +34,13 @@ class Desk:
         """Versions of the caller's torch that were to be seen; empty: none."""
         self.installs: list[list[str]] = []
         self.code = 0
+        self.refused = ""
+        """Extras that no index has; empty: all are there."""
 
     def install(self, command: list[str], **_: object) -> SimpleNamespace:
         self.installs.append(command)
-        return SimpleNamespace(returncode=self.code)
+        lacking = bool(self.refused) and self.refused in command[-1]
+        return SimpleNamespace(returncode=1 if lacking else self.code)
 
     @property
     def constraints(self) -> str:
@@ -177,6 +180,28 @@ def test_without_one_the_pinned_torch_is_installed(desk: Desk) -> None:
     seldom = re.compile(compiling[compiling.index("-x") + 1])
     assert seldom.search("lib/site-packages/transformers/models/x/y.py")
     assert not any(seldom.search(f"lib/site-packages/{name}") for name in ("torch/nn/testing.py", "transformers/x.py"))
+
+
+def test_extras_of_a_new_environment_come_in_the_same_go(desk: Desk) -> None:
+    assert desk.tool.main("a,b") == 0
+
+    command, _ = desk.installs
+    assert command[-2:] == ["-e", f"{desk.folder}[dev,a,b]"]
+    assert desk.tool.add_extras("a,b") == 0
+    assert len(desk.installs) == 2
+
+
+def test_extras_that_cannot_be_installed_do_not_keep_the_rest_out(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.refused = "a,b"
+
+    assert desk.tool.main("a,b") == 0
+    assert desk.tool.STAMP.is_file()
+    assert desk.tool.add_extras("a,b") == 3
+    assert "could not install the extras" in capsys.readouterr().err
+    desk.refused = ""
+    assert desk.tool.add_extras("a,b") == 0
 
 
 def test_an_environment_that_is_up_to_date_is_left_alone(desk: Desk) -> None:
