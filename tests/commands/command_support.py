@@ -40,7 +40,15 @@ _COMMANDS = (
     "waive",
     "annotate",
 )
-_PARTS = ("reporting.progress", "reporting.tables", "running.run", "gating.gate", "certifying.issue", "engines.client")
+_PARTS = (
+    "reporting.progress",
+    "reporting.tables",
+    "running.run",
+    "gating.gate",
+    "certifying.issue",
+    "engines.client",
+    "engines.template",
+)
 USUAL = (
     "harness.cli",
     *(f"harness.commands.{name}" for name in _COMMANDS),
@@ -87,10 +95,10 @@ procedure:
 def statecert(
     *words: str | Path, cwd: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m harness`` and return what it said."""
+    """Run ``python -m harness``, with engines in forked children, and return what it said."""
     path = os.pathsep.join([str(outside()), str(FAKES)])
     everything = {**os.environ, "PYTHONPATH": path, **(environment or {})}
-    return warm.ran("harness", *map(str, words), cwd=cwd, environment=everything, imports=USUAL)
+    return warm.ran("harness", *map(str, words), cwd=cwd, environment=everything, imports=USUAL, engine="toy")
 
 
 def toy_run(folder: Path, *words: str, scenario: str = TOY_SCENARIO) -> subprocess.CompletedProcess[str]:

@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Final
 
+from harness.engines.forking import can_fork
 from tests.fakes import warm_process
 
 _SECONDS: Final = 600.0
@@ -29,7 +30,7 @@ _NEVER_SAME: Final = "PYTEST_CURRENT_TEST"
 
 
 def ran(
-    module: str, *words: str, cwd: Path, environment: Mapping[str, str], imports: Sequence[str]
+    module: str, *words: str, cwd: Path, environment: Mapping[str, str], imports: Sequence[str], engine: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """Return what ``python -m module words`` said and how it ended.
 
@@ -39,6 +40,8 @@ def ran(
         cwd: Where it runs.
         environment: All of its variables.
         imports: What the process that it is forked of has imported; what there is none of is left out.
+        engine: Its children are forked too, of a template of this engine (`harness.engines.forking`); empty: they are
+            started.
 
     Raises:
         subprocess.TimeoutExpired: It did not end within ten minutes; it is gone then.
@@ -50,7 +53,14 @@ def ran(
         )
     warm = _warm(tuple(sorted(_at_start(environment).items())), tuple(imports))
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        asked = {"module": module, "words": words, "cwd": str(cwd), "environment": dict(environment)}
+        asked = {
+            "module": module,
+            "words": words,
+            "cwd": str(cwd),
+            "first": str(cwd),
+            "environment": dict(environment),
+            "engine": engine if can_fork("cpu") else "",
+        }
         code = warm.run(asked, output, errors, command)
         said = [_text(stream) for stream in (output, errors)]
     return subprocess.CompletedProcess(command, code, *said)

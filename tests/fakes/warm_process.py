@@ -12,9 +12,14 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+if TYPE_CHECKING:
+    from harness.engines.process import Process
 
 HEAD: Final = struct.Struct("<I")
 """Before a request: its bytes. With it come two descriptors, for output and errors."""
@@ -69,9 +74,45 @@ def become(asked: Mapping[str, Any], descriptors: Sequence[int]) -> None:
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["environment"])
-    sys.path[0] = asked["cwd"]
+    sys.path[0] = asked["first"]
+    importlib.invalidate_caches()  # what was installed meanwhile
     sys.argv = [sys.argv[0], *asked["words"]]
     PROGRAM.append(asked["module"])
+    if asked["engine"]:
+        fork_children(asked["engine"])
+
+
+def fork_children(engine: str) -> None:
+    """Let the children of this program's engines be forked of a twin of it, which runs nothing: a template."""
+    from harness.engines import forking, host
+
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if not os.fork():
+        ours.close()
+        become_template(theirs.detach(), engine)
+    theirs.close()
+    twin = forking.Template.__new__(forking.Template)
+    twin._line, twin._lock, twin._beside = ours, threading.Lock(), 1
+
+    def started(log: Path, to_child: int, from_child: int, *, beside: int = 1) -> Process:
+        return twin.spawn(log, to_child, from_child)
+
+    vars(host)["started"] = started
+
+
+def become_template(line: int, engine: str) -> NoReturn:
+    """Take the place of ``python -m harness.engines.template``; it ends when the program does."""
+    try:
+        from harness.engines import process, registry, template
+
+        os.setsid()
+        with Path(os.devnull).open("ab") as nowhere:
+            for target in (1, 2):
+                os.dup2(nowhere.fileno(), target)
+        os.environ.update(process.process_environment(2))
+        template.main(line, engine, registry.ENGINES)
+    finally:
+        os._exit(1)
 
 
 PROGRAM: Final[list[str]] = []

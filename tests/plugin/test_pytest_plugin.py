@@ -35,7 +35,8 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(outside()), str(FAKES)])
     others = [word for name in LEFT_OUT for word in ("-p", f"no:{name}")]
     command = (*others, "-p", "harness.pytest_plugin", *words)
-    return warm.ran("pytest", *command, cwd=folder, environment={**os.environ, "PYTHONPATH": path}, imports=IMPORTS)
+    environment = {**os.environ, "PYTHONPATH": path}
+    return warm.ran("pytest", *command, cwd=folder, environment=environment, imports=IMPORTS, engine="toy")
 
 
 def test_cells_are_items_with_the_cell_s_id_and_other_yaml_is_left_alone(foreign: Path) -> None:
