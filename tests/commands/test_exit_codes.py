@@ -430,19 +430,23 @@ def test_doctor_of_an_engine_that_is_not_installed(capsys: pytest.CaptureFixture
     assert "no engine 'torhc'; installed are: " in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("forked")
-def test_doctor_plans_memory_where_an_engine_says_how(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("forked_toys")
+def test_doctor_plans_memory_where_an_engine_says_how(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from harness.cli import main
 
-    def plan(memory: int) -> dict[str, dict[str, object]]:
-        assert main(["doctor", "--json", "--engine", "torch", "--memory", str(memory), "--context", "8192"]) == 0
-        rows = {row["what"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
-        return {name.partition(": ")[2]: row for name, row in rows.items() if name.startswith("plan torch-tiny: ")}
+    monkeypatch.syspath_prepend(str(FAKES))
 
-    roomy, tight = plan(1 << 30), plan(24_000_000)
+    def plan(memory: int) -> dict[str, dict[str, object]]:
+        assert main(["doctor", "--json", "--engine", "toy", "--memory", str(memory), "--context", "8192"]) == 0
+        rows = {row["what"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+        return {name.partition(": ")[2]: row for name, row in rows.items() if name.startswith("plan toy-cpu: ")}
+
+    roomy, tight = plan(24_000_000), plan(12_000_000)
     parts = ("weights", "workspace", "session", "snapshots")
 
-    assert sum(int(str(roomy[name]["number"])) for name in parts) == roomy["memory"]["number"] == 1 << 30
+    assert sum(int(str(roomy[name]["number"])) for name in parts) == roomy["memory"]["number"] == 24_000_000
     assert (roomy["prefixes"]["state"], tight["prefixes"]["state"]) == ("pass", "not_run")
     assert "nothing this long is kept" in str(tight["prefixes"]["detail"])
     assert 0 < int(str(tight["longest"]["number"])) < 8192 < int(str(roomy["longest"]["number"]))

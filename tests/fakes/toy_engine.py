@@ -123,6 +123,22 @@ class ToyAdapter:
     def devices(self) -> Sequence[tuple[str, str]]:
         return [("moon", "no moon is up"), ("cpu", "")]
 
+    def plan(self, options: Options, *, memory: int, context: int) -> Mapping[str, int]:
+        """Of a thousand bytes of weights, two of workspace, and one for each token."""
+        left = memory - 3000 - 1000 * context
+        return {
+            "total": memory,
+            "weights": 1000,
+            "workspace": 2000,
+            "workspace_rows": 64,
+            "workspace_measured_at": context,
+            "state": 1000 * context,
+            "snapshots": max(0, left),
+            "prefix": 1000 * context,
+            "prefixes": max(0, left) // (1000 * context),
+            "fits_up_to": max(0, memory - 3000) // 2000,
+        }
+
     def open(self, options: Options) -> ToyEngine:
         unknown = sorted(set(options) - set(OPTIONS))
         if unknown:

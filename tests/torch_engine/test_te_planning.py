@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
+from harness.adapters.torch_adapter import TorchAdapter
+from harness.engines.interface import Planning, Suggesting
 from harness.torch_engine import EngineOptions, FixedPart, RowStream, StateLayout, TorchEngine
 from harness.torch_engine.errors import OptionError
 from harness.torch_engine.planning import engine_workspace, main, measured_workspace, plan_engine, plan_memory
 from tests.torch_engine.support import tokens
 
+GIB = 1 << 30
 F32, F16 = torch.float32, torch.float16
 MIB = 1 << 20
 
@@ -110,3 +113,19 @@ def test_the_command_prints_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert "left for snapshots" in printed
     assert "prefixes fit up to" in printed
+
+
+def test_the_adapter_plans_each_model_that_it_suggests() -> None:
+    """What `statecert doctor` shows of it."""
+    adapter = TorchAdapter()
+    assert isinstance(adapter, Planning)
+    assert isinstance(adapter, Suggesting)
+    (_, tiny, _), (_, small, _) = adapter.targets()
+    roomy = adapter.plan(tiny, memory=GIB, context=8192)
+    tight = adapter.plan(tiny, memory=24_000_000, context=8192)
+
+    parts = ("weights", "workspace", "state", "snapshots")
+    assert sum(roomy[name] for name in parts) == roomy["total"] == GIB
+    assert (tight["prefixes"], tight["snapshots"]) == (0, 0)
+    assert 0 < tight["fits_up_to"] < 8192 < roomy["fits_up_to"]
+    assert roomy["weights"] < adapter.plan(small, memory=GIB, context=64)["weights"]
