@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fakes.forked import forked_children
+from tests.fakes.forked import Forking, forked_children
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,11 +22,11 @@ def _unflushed() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def forked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def forked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forking | None]:
     """Children of this file's engines are forked of one that has imported the engine which the file calls ``ENGINE``,
     or torch; see `tests.fakes.forked`."""
-    with forked_children(tmp_path_factory.mktemp("forked"), getattr(request.module, "ENGINE", "torch")):
-        yield
+    with forked_children(tmp_path_factory.mktemp("forked"), getattr(request.module, "ENGINE", "torch")) as forking:
+        yield forking
 
 
 @pytest.fixture(scope="module")

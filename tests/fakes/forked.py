@@ -8,6 +8,8 @@ the import path or the folder is no longer the one that the template was started
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +51,11 @@ class Forking:
             return started(log, to_child, from_child, beside=beside)
         return self._template.spawn(log, to_child, from_child)
 
+    def threads(self) -> int:
+        """How many threads the template has; it has imported everything once one of its children has answered."""
+        assert self._template is not None
+        return _tasks(self._template.pid)
+
     def close(self) -> None:
         """End the template."""
         if self._template is not None:
@@ -61,16 +68,28 @@ def _inherited(beside: int) -> object:
     return {name: value for name, value in found.items() if own.get(name) != value}, Path.cwd()
 
 
+def threads_of_numpy() -> int:
+    """How many threads a process has that has imported numpy alone: those are the only ones that a template may have."""
+    script = "import os, numpy; print(len(os.listdir('/proc/self/task')))"
+    environment = process_environment()
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def _tasks(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/task").iterdir()))
+
+
 @contextmanager
-def forked_children(folder: Path, adapter: str = "torch") -> Iterator[None]:
-    """Fork the children of every host of this process, where this machine can."""
+def forked_children(folder: Path, adapter: str = "torch") -> Iterator[Forking | None]:
+    """Fork the children of every host of this process, where this machine can; None: it cannot."""
     if not can_fork("cpu"):
-        yield
+        yield None
         return
     forking = Forking(folder, adapter)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(host, "started", forking.started)
         try:
-            yield
+            yield forking
         finally:
             forking.close()

@@ -14,6 +14,7 @@ from harness.engines.process import Limits
 from harness.errors import RefusedError
 from harness.model.target import Target
 from harness.model.values import Capability, Outcome, RefusalCode
+from tests.fakes.forked import Forking, threads_of_numpy
 from tests.real_engines.support import MORE, PROMPT, cell_outcome, differing, extended, forwarded, opened, state
 
 pytest.importorskip("mlx.core")
@@ -169,6 +170,15 @@ def test_what_cannot_be_had_is_refused_by_name(adapter, options: dict[str, objec
         opened(adapter, **options)
 
     assert refused.value.code == RefusalCode.UNSUPPORTED
+
+
+def test_what_a_template_imports_starts_no_thread(forked: Forking | None, tmp_path: Path) -> None:
+    if forked is None:
+        pytest.skip("children are forked on Linux only")
+    with EngineHost(Target(name="t", adapter=ENGINE, device="cpu"), tmp_path) as host:
+        host.ensure()
+
+        assert forked.threads() <= threads_of_numpy()
 
 
 def test_one_small_scenario_runs_and_passes(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from harness.engines.process import Limits
 from harness.errors import ExitCode, RefusedError
 from harness.model.target import Target
 from harness.model.values import Capability, Outcome, RefusalCode
+from tests.fakes.forked import Forking, threads_of_numpy
 from tests.real_engines.support import MORE, cell_outcome, differing, extended, forwarded, opened, state
 
 pytest.importorskip("transformers")
@@ -190,6 +191,15 @@ def test_the_library_is_named_by_a_digest_and_nothing_is_private(tmp_path: Path)
     assert len(str(facts.identity["library.transformers"])) == 64
     assert facts.identity["families"] == "conv,kv,recurrent,window"
     assert (facts.engine, facts.model) == ("transformers", "tiny")
+
+
+def test_what_a_template_imports_starts_no_thread(forked: Forking | None, tmp_path: Path) -> None:
+    if forked is None:
+        pytest.skip("children are forked on Linux only")
+    with EngineHost(Target(name="t", adapter=ENGINE, device="cpu"), tmp_path) as host:
+        host.ensure()
+
+        assert forked.threads() <= threads_of_numpy()
 
 
 def test_one_small_scenario_runs_and_passes(tmp_path: Path) -> None:
