@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from harness.certifying.issue import Candidate
     from harness.engines.host import EngineHost
+    from harness.running.source import Stamps
 
 ADHOC: Final = "adhoc"
 """Name of the suite when a caller gives a scale."""
@@ -45,6 +46,8 @@ SCALED: Final = ("default", "more")
 """Suites in which scenarios run scaled down; a scenario is in one of them at most."""
 NOTHING_RAN: Final = "nothing_ran"
 """Why a run is a draft in which no cell began."""
+FILES_CHANGED: Final = "files_changed"
+"""Why a run is a draft that began on other files of harness or engine than lie there when it is filed."""
 NOT_FILED: Final = "not_filed"
 """Why a run is a draft that could have been certified, had its folder taken it."""
 
@@ -172,6 +175,8 @@ class Bench:
     """Takes spool and disks while a cell runs; no two benches share one."""
     names: tuple[str, ...] = field(default_factory=tuple)
     """Names of this host and user, which no record may hold."""
+    stamps: Stamps = field(default_factory=dict)
+    """When the files that this run rests on were changed last; none: nobody asks."""
 
     def header(self, plan: Plan) -> Header:
         """First record of the evidence of a plan."""
@@ -213,7 +218,7 @@ def bench(target: Target, folder: Path, *, jobs: int = 1, forked: bool = False) 
     from harness.engines.forking import Template, can_fork
     from harness.engines.host import EngineHost, HostOptions
     from harness.running.probe import probe_environment
-    from harness.running.source import source_of
+    from harness.running.source import source_of, stamps_of
 
     folder.mkdir(parents=True, exist_ok=True)
     threads = max(1, HostOptions().hash_threads // jobs)
@@ -224,8 +229,10 @@ def bench(target: Target, folder: Path, *, jobs: int = 1, forked: bool = False) 
         if forked:
             made = Template(target.adapter, target.group, folder / "template.log", beside=jobs)
             host.spawn_by(last.enter_context(made).spawn)
+        stamps = stamps_of(host.declared_path_sets)
         yield Bench(
             target=target,
+            stamps=stamps,
             host=host,
             facts=facts,
             environment=probe_environment(jobs, forked=forked),
@@ -287,11 +294,19 @@ def file_evidence(bench: Bench, plan: Plan, evidence: Path, certificates: Path) 
     body, drafts = found.body, bench.folder / "drafts"
     problem: StatecertError | None = None
     try:
-        paths, reason = _filed(found, certificates, drafts)
+        paths, reason = _filed(found, certificates, drafts, moved=_moved(bench))
     except (StatecertError, OSError) as refused:
         problem = refused if isinstance(refused, StatecertError) else _refused(certificates, refused)
         paths, reason = draft(found, drafts, NOT_FILED), NOT_FILED
     return Finished(plan=plan, evidence=evidence, body=body, paths=paths, draft=reason, problem=problem)
+
+
+def _moved(bench: Bench) -> str:
+    """Why a run of this bench is a draft whatever it has shown: what it runs on may have been imported since."""
+    from harness.running.source import changed_since
+
+    changed = changed_since(bench.source, bench.host.declared_path_sets, bench.stamps)
+    return FILES_CHANGED if changed else ""
 
 
 def _refused(folder: Path, error: OSError) -> StorageError:
@@ -319,10 +334,12 @@ def file_observed(path: Path, certificates: Path, drafts: Path, now: str = "") -
     return _filed(Candidate(read_bytes(path)), certificates, drafts, now)
 
 
-def _filed(found: Candidate, certificates: Path, drafts: Path, now: str = "") -> tuple[Sequence[Path], str]:
+def _filed(
+    found: Candidate, certificates: Path, drafts: Path, now: str = "", *, moved: str = ""
+) -> tuple[Sequence[Path], str]:
     from harness.certifying.issue import alone, draft, issue, why_draft
 
-    reason = why_draft(found)
+    reason = why_draft(found) or moved
     if not reason:
         with alone(certificates):
             reason = why_draft(found, certificates)

@@ -44,6 +44,7 @@ from harness.errors import InvalidDocumentError, StorageError
 from harness.model.campaign import CampaignRecords
 from harness.model.certificate import Certificate, Event, Status
 from harness.model.evidence import CellEvent, Evidence
+from harness.model.moments import untrue
 from harness.model.target import FORKED
 from harness.model.values import CertificateState, TreeState
 from harness.wire import canonical, files, privacy
@@ -52,6 +53,8 @@ from harness.wire.observed import read_observed
 
 DOES_NOT_COVER: Final = "does_not_cover_the_stop"
 """Why a run is a draft that would replace a stop without the cells that failed in it."""
+CLOCK_WAS_SET: Final = "clock_was_set"
+"""Why a run is a draft whose times cannot be true together: the clock of the day was set while it lasted."""
 NOT_NEWER: Final = "not_newer_than_the_current"
 """Why a run is a draft in whose place another was certified that began no earlier: one that ran beside it."""
 
@@ -119,7 +122,7 @@ def why_draft(data: bytes | Candidate, folder: Path | None = None) -> str:
         InvalidDocumentError: The bytes are no evidence, or the folder cannot be trusted.
     """
     found = _candidate(data)
-    reason = _why_draft(found.observed)
+    reason = _why_no_certificate(found)
     if reason or folder is None:
         return reason
     certificate = found.certificate
@@ -166,7 +169,7 @@ def issue(data: bytes | Candidate, folder: Path, now: str = "") -> list[Path]:
         StorageError: The disk refuses; the same call completes what is missing.
     """
     found = _candidate(data)
-    reason = _why_draft(found.observed)
+    reason = _why_no_certificate(found)
     if reason:
         raise InvalidDocumentError(f"cannot be certified: {reason}", where="evidence")
     certificate = found.certificate
@@ -204,7 +207,7 @@ def draft(data: bytes | Candidate, folder: Path, why: str = "") -> list[Path]:
     about = text_at(body, "scenario", "id") or text_at(body, "campaign")
     path = folder / f"draft-{about}-{text_at(body, 'run', 'run_id')}.json"
     _made_folder(folder)
-    files.replace(path, canonical.render({"draft": body, "why": why or _why_draft(found.observed) or "asked_for"}))
+    files.replace(path, canonical.render({"draft": body, "why": why or _why_no_certificate(found) or "asked_for"}))
     return [path]
 
 
@@ -213,6 +216,16 @@ def _made_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"{folder}: cannot be made ({error.strerror})") from error
+
+
+def _why_no_certificate(found: Candidate) -> str:
+    """Return why observations can only become a draft, whatever a folder holds; empty: they can be certified."""
+    reason = _why_draft(found.observed)
+    if reason:
+        return reason
+    elapsed = value_at(found.body, "run", "elapsed_ns")
+    times = text_at(found.body, "run", "created"), text_at(found.body, "run", "finished")
+    return CLOCK_WAS_SET if isinstance(elapsed, int) and untrue(*times, elapsed) else ""
 
 
 def _why_draft(evidence: _Observed) -> str:

@@ -115,7 +115,8 @@ def run(args: argparse.Namespace) -> ExitCode:
     if finished or not problems:
         table = cell_table(finished, absent=up.host.absent, declared=up.host.capabilities, words=words)
         show(table, as_json=args.json)
-    code = reduce(worse, [problem.exit_code for problem in problems], exit_code(finished, interrupted=interrupted))
+    mine = exit_code(finished, interrupted=interrupted, wanted=bool(args.certify or args.gate))
+    code = reduce(worse, [problem.exit_code for problem in problems], mine)
     if not args.json:
         begun = {one.plan.scenario.id for one in finished}
         left = [plan.scenario.id for plan in plans if plan.scenario.id not in begun]
@@ -260,18 +261,35 @@ def _cells(body: Mapping[str, object]) -> list[Mapping[str, object]]:
     return [cell for cell in cells if isinstance(cell, Mapping)] if isinstance(cells, list) else []
 
 
-def exit_code(finished: Sequence[Finished], *, interrupted: bool) -> ExitCode:
-    """The exit code of a run, from outcomes, and from a certificate that came too late for its place."""
-    from harness.certifying.issue import NOT_NEWER
+def exit_code(finished: Sequence[Finished], *, interrupted: bool, wanted: bool) -> ExitCode:
+    """The exit code of a run, from outcomes, and from what made drafts of it.
+
+    Args:
+        finished: What was run.
+        interrupted: It was broken off.
+        wanted: Certificates were asked for, so that a draft is a finding, whatever made it one.
+    """
+    from harness.certifying.issue import CLOCK_WAS_SET, NOT_NEWER
+    from harness.pipeline import FILES_CHANGED, NOTHING_RAN
 
     outcomes = {str(cell["outcome"]) for one in finished for cell in _cells(one.body)}
-    verdicts = {_overall(one.body) for one in finished}
+    verdicts = {_verdict(one) for one in finished}
     if interrupted or Outcome.ERROR in outcomes or Verdict.ERROR in verdicts:
         return ExitCode.BROKEN if interrupted or outcomes & RAN else ExitCode.NOTHING
     if not outcomes & RAN:
         return ExitCode.NOTHING
-    late = any(one.draft == NOT_NEWER for one in finished)
-    return ExitCode.GOOD if verdicts == {Verdict.PASS} and not late else ExitCode.FINDINGS
+    drafts = {one.draft for one in finished}
+    spoiled = drafts - {"", NOTHING_RAN} if wanted else drafts & {NOT_NEWER, CLOCK_WAS_SET, FILES_CHANGED}
+    return ExitCode.GOOD if verdicts == {Verdict.PASS} and not spoiled else ExitCode.FINDINGS
+
+
+def _verdict(one: Finished) -> str:
+    """The decision on what was asked for: where cells were named, the others are missing from a record, not from it."""
+    overall = _overall(one.body)
+    if overall != Verdict.INCONCLUSIVE or not one.plan.partial:
+        return overall
+    asked = {str(cell["outcome"]) for cell in _cells(one.body) if cell["id"] in one.plan.selected}
+    return str(Verdict.PASS) if asked - {Outcome.EXCLUDED} == {Outcome.PASS} else overall
 
 
 def _overall(body: Mapping[str, object]) -> str:

@@ -26,6 +26,7 @@ from harness.engines.client import Look, RemoteEngine, RemoteSession, number
 from harness.engines.interface import Options
 from harness.engines.process import ChildProcess, Limits, Spawn, nothing, started
 from harness.engines.spool import SpoolBudget
+from harness.engines.subject import HARNESS_SETS
 from harness.engines.told import BEST, Subject, absent_facts, facts_of, identity_of, ignored, patterns, plain
 from harness.errors import EngineError, ProtocolError, StorageError, UsageError
 from harness.model.evidence import PartRow, Trust
@@ -60,8 +61,20 @@ _EVERY: Final = 16
 _SHIPPED_AT_MOST: Final = 64 * 1024 * 1024
 
 
-_Ready = tuple[int, Mapping[str, object]]
-"""Of a new child: how many known buffers it hashed rightly, and what it told of its adapter."""
+_Digests = Sequence[object]
+"""Name, digest and number of files of each path set, as a child tells them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Ready:
+    """What making a new child ready gives."""
+
+    known: int
+    """How many known buffers it hashed rightly."""
+    load: Mapping[str, object]
+    """What it told of its adapter."""
+    files: Sequence[_Digests]
+    """The files of harness and engine, each time that it digested them; none: it is the first child."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,6 +125,8 @@ class EngineHost:
         self._declared: Mapping[str, Sequence[str]] = {}
         self._lost: EngineError | None = None
         self._first: Subject | None = None
+        self._tree: _Digests = ()
+        """Files of harness and engine, as the first child digested them."""
         self._models: dict[frozenset[tuple[str, str]], str] = {}
         self._rivals: list[EngineHost] = []
         self._files: dict[str, object] = {}
@@ -210,6 +225,7 @@ class EngineHost:
         engine, identity = self._opened({})
         self._declared = patterns(identity["path_sets"])
         self._first = self._subject(identity)
+        self._tree = self.digested({**HARNESS_SETS, **self._declared})
         engine.close()
         return self._remember(facts_of(identity, self._first.path_sets, self.capabilities))
 
@@ -236,9 +252,10 @@ class EngineHost:
         self._child = self._spawned() if ahead is None else ahead.child
         self._children += 1
         try:
-            self._counts[0], self._load = self._made_ready(self._child) if ahead is None else ahead.ready()
+            ready = self._made_ready(self._child) if ahead is None else ahead.ready()
+            self._counts[0], self._load = ready.known, ready.load
             self._choose_device()
-            self._require_same_subject()
+            self._require_same_subject(ready.files)
             self._tell_spool()
         except BaseException:
             self.discard()
@@ -254,7 +271,7 @@ class EngineHost:
         alone = self.options.beside == 1 and self.options.spawn is None
         if alone and self._device == _PROCESSOR and self._ahead is None and self.alive and not self._interrupted:
             with suppress(StorageError):
-                self._ahead = Ahead(self._spawned(), self._made_ready)
+                self._ahead = Ahead(self._spawned(), self._made_ready_ahead)
 
     def _spawned(self) -> ChildProcess:
         spawn = self.options.spawn or partial(started, beside=self.options.beside)
@@ -262,6 +279,9 @@ class EngineHost:
 
     def _made_ready(self, child: ChildProcess) -> _Ready:
         """Let a new child hash known buffers and import the adapter; return their number, and what it told of that.
+
+        A child after the first one digests the files of harness and engine before it imports the engine, and when it
+        is needed: what was changed meanwhile, and be it for that while only, is not what the run began with.
 
         Raises:
             ProtocolError: It hashed wrongly.
@@ -272,7 +292,22 @@ class EngineHost:
         hello = child.ask("hello", asked, buffers, seconds=self.options.limits.start_s)
         if hello.body.get("digests") != [answer.sha256 for answer in answers]:
             raise ProtocolError("the child hashed a known buffer wrongly; nothing that it says can be believed")
-        return len(answers), self._loaded(child)
+        files: list[_Digests] = []
+        if self._first is not None:
+            with suppress(EngineError):  # packages that only the adapter puts on the path; a lost child is told below
+                files.append(self._files_told(child))
+        return _Ready(known=len(answers), load=self._loaded(child), files=files)
+
+    def _made_ready_ahead(self, child: ChildProcess) -> _Ready:
+        """Make a child ready that may have to wait: it digests the files also when it has imported the engine."""
+        ready = self._made_ready(child)
+        return replace(ready, files=[*ready.files, self._files_told(child)])
+
+    def _files_told(self, child: ChildProcess) -> _Digests:
+        """Let a child digest the files of the harness and of the engine."""
+        asked = {"path_sets": {**HARNESS_SETS, **self._declared}}
+        told = child.ask("subject", asked, seconds=self.options.limits.start_s).body.get("path_sets")
+        return told if isinstance(told, list) else []
 
     def _loaded(self, child: ChildProcess) -> Mapping[str, object]:
         """Let a child import the target's adapter; it is told the target's options, and what files digest to.
@@ -320,7 +355,7 @@ class EngineHost:
         other._first, other._models, other._load = self._first, self._models, self._load
         other._device, other._absent = self._device, self._absent
         other._grade, other._told = self._grade, self._told
-        other._declared, other._files = self._declared, self._files
+        other._declared, other._files, other._tree = self._declared, self._files, self._tree
         self._rivals.append(other)
         other._interrupted = self._interrupted
         return other
@@ -508,10 +543,16 @@ class EngineHost:
         told = self._ask("subject", {"path_sets": declared}).body.get("path_sets")
         return told if isinstance(told, list) else []
 
-    def _require_same_subject(self) -> None:
-        """Ask a new child who it is, and compare with what the first one said."""
-        if self._first is None:
+    def _require_same_subject(self, files: Sequence[_Digests]) -> None:
+        """Ask a new child who it is, and compare with what the first one said.
+
+        Args:
+            files: What it digested while it was made ready.
+        """
+        if self._first is None or self._child is None:
             return
+        if any(told != self._tree for told in (*files, self._files_told(self._child))):
+            raise EngineError(f"{CHANGED}: files of the harness or the engine are others than those of the first child")
         if self._device != self._first.device:
             raise EngineError(f"{CHANGED}: the device is {self._device!r}; it was {self._first.device!r}")
         engine, identity = self._opened({})

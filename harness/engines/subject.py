@@ -17,6 +17,13 @@ from harness.errors import NothingToDoError, StorageError, UsageError
 from harness.model.target import PathSet
 from harness.model.values import Sha256
 
+HARNESS_SETS: Final[Mapping[str, Sequence[str]]] = {
+    "harness": (
+        "harness:errors.py",
+        *(f"harness:{folder}/**/*.py" for folder in ("model", "wire", "digest", "deriving", "engines", "running")),
+    )
+}
+"""The harness's files that decide what an observation means."""
 _COMPILED: Final = frozenset({".pyc", ".pyo"})
 
 

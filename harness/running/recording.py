@@ -14,6 +14,7 @@ from typing import Protocol, Self
 from harness.errors import StatecertError
 from harness.model.evidence import Observation
 from harness.running.clock import Clock
+from harness.stopping import held_back
 
 Progress = Callable[[Observation], None]
 """Is told every observation, after it was written."""
@@ -67,11 +68,19 @@ class Recorder:
         self._waiting.append(observation)
 
     def flush(self) -> None:
-        """Write what was taken, and show it.
+        """Write what was taken, and show it. Ctrl-C waits until all of it is written: none of it may be lost.
 
         Raises:
             StatecertError: Something cannot be written; nothing that was taken after it is.
         """
+        if not self._waiting:
+            return
+        with held_back() as came:
+            self._write_all()
+        if came:
+            raise KeyboardInterrupt
+
+    def _write_all(self) -> None:
         try:
             while self._waiting:
                 observation = self._waiting.popleft()

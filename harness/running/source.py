@@ -14,17 +14,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from harness.engines.subject import files_of, path_sets_of
+from harness.engines.subject import HARNESS_SETS, files_of, path_sets_of
+from harness.errors import StatecertError
 from harness.model.target import Source
 from harness.model.values import TreeState
 
-HARNESS_SETS: Final[Mapping[str, Sequence[str]]] = {
-    "harness": (
-        "harness:errors.py",
-        *(f"harness:{folder}/**/*.py" for folder in ("model", "wire", "digest", "deriving", "engines", "running")),
-    )
-}
-"""The harness's files that decide what an observation means."""
+Stamps = Mapping[Path, Sequence[int]]
+"""Of files, what changes when they are written to."""
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 
 
@@ -43,6 +39,46 @@ def source_of(engine_sets: Mapping[str, Sequence[str]]) -> Source:
     files = {path.resolve() for patterns in declared.values() for path in files_of(patterns).values()}
     state, commit = tree_state(files)
     return Source(tree=state, commit=commit, harness_version=_version(), path_sets=path_sets_of(declared))
+
+
+def stamps_of(engine_sets: Mapping[str, Sequence[str]]) -> Stamps:
+    """Return when the files of the harness and of an engine were changed last, to see later whether they were since.
+
+    Args:
+        engine_sets: Path sets that the engine declares.
+
+    Raises:
+        StatecertError: As :func:`source_of`.
+    """
+    declared = {**HARNESS_SETS, **engine_sets}
+    return {path: _stamp(path) for patterns in declared.values() for path in files_of(patterns).values()}
+
+
+def changed_since(source: Source, engine_sets: Mapping[str, Sequence[str]], stamps: Stamps) -> bool:
+    """Tell whether files of the path sets are others than when a source was taken of them.
+
+    They are read again only where one was touched meanwhile: its time of change is one that nobody can set back.
+
+    Args:
+        source: From :func:`source_of`.
+        engine_sets: As it was given.
+        stamps: From :func:`stamps_of`, before the source was taken.
+    """
+    if all(_stamp(path) == stamp for path, stamp in stamps.items()):
+        return False
+    try:
+        return list(path_sets_of({**HARNESS_SETS, **engine_sets})) != list(source.path_sets)
+    except StatecertError:  # a file is gone, or a whole package
+        return True
+
+
+def _stamp(path: Path) -> Sequence[int]:
+    """What a write to a file, or another file in its place, changes; nothing where there is none."""
+    try:
+        about = path.stat()
+    except OSError:
+        return ()
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 
 def tree_state(files: Iterable[Path]) -> tuple[TreeState, str]:

@@ -150,6 +150,7 @@ def test_a_stop_is_filed_too_and_replaces_a_pass(tmp_path: Path) -> None:
         (lambda e: replace(e, interrupted=True), "interrupted"),
         (lambda e: e.with_target(group="harness.mutants"), "mutant"),
         (lambda e: e.with_header(source={**e.header.source, "tree": "dirty"}), "dirty_tree"),
+        (lambda e: e.with_end("2026-01-01T07:00:00Z"), "clock_was_set"),
     ],
 )
 def test_what_cannot_be_certified_is_refused_and_nothing_is_written(

@@ -6,7 +6,7 @@ import errno
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,6 +33,7 @@ ELSEWHERE = {
 BESIDE = {
     ("any", "full disk"): "commands/test_bad_input.py::test_a_really_full_disk_loses_nothing_that_was_closed",
     ("run", "the child did not"): "commands/test_bad_input.py::test_a_child_that_ends_badly_when_all_is_done_makes",
+    ("run", "files of"): "commands/test_filing.py::test_a_run_whose_files_or_clock",
     ("run --certify", "another run"): "commands/test_filing.py::test_a_run_in_whose_place",
     ("run --certify", "the folder takes"): "commands/test_filing.py::test_a_certificate_that_its_folder_refuses",
     ("run --certify", "the folder cannot"): "commands/test_filing.py::test_a_folder_that_cannot_be_trusted",
@@ -53,6 +54,8 @@ BESIDE = {
 """Command and how its ending begins to the test, in another file, that brings it about."""
 WALKED: dict[tuple[str, str], str] = {}
 """The same, of the tests below: to their names."""
+TOY = ("--target", "toy", "--preset", "toy", "--quiet")
+ONE_CELL = ("--scenarios", ".", "A90[scale=1,part=kv]")
 Test = TypeVar("Test", bound=Callable[..., None])
 
 
@@ -184,8 +187,28 @@ def test_plan(tmp_path: Path) -> None:
 
 
 @ends("run", "every cell")
-def test_run_passes(good: Path) -> None:
+def test_run_passes(good: Path, tmp_path: Path) -> None:
     assert list(good.glob("runs/*/certificates/A90/*/*/*.json"))
+
+    (tmp_path / "A90-toy.yaml").write_text(TOY_SCENARIO)
+    done = statecert("run", *ONE_CELL, *TOY, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "draft: partial" in done.stdout
+
+
+@ends("run --certify, run --gate", "what ran")
+@pytest.mark.parametrize("words", [("--certify", "c"), ("--gate",), ("--certify", "c", "--gate")])
+def test_a_draft_is_a_finding_where_a_certificate_was_asked_for(
+    good: Path, tmp_path: Path, words: Sequence[str]
+) -> None:
+    shutil.copytree(certificates_of(good), tmp_path / "c")
+    (tmp_path / "A90-toy.yaml").write_text(TOY_SCENARIO)
+
+    done = statecert("run", *ONE_CELL, *TOY, *words, cwd=tmp_path)
+
+    assert done.returncode == 1, done.stdout
+    assert "draft: partial" in done.stdout
 
 
 @ends("run", "a cell is fail")

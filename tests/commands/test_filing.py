@@ -30,6 +30,19 @@ os.access = lambda path, mode: os.path.basename(path) != "c" and usual(path, mod
 from harness.cli import main
 raise SystemExit(main())
 """
+OTHER_FILES = """\
+import harness.running.source
+harness.running.source.changed_since = lambda *_: True
+from harness.cli import main
+raise SystemExit(main())
+"""
+"""A run while which a file of the harness is written to."""
+CLOCK_SET_BACK = """\
+from harness.running.clock import RealClock
+RealClock.utc = lambda _: "2020-01-01T00:00:00Z"
+from harness.cli import main
+raise SystemExit(main())
+"""
 RUN = ("run", "A90.yaml", "A91.yaml", "--target", "toy", "--preset", "toy", "--quiet", "--certify", "c")
 
 
@@ -80,6 +93,19 @@ def test_a_run_in_whose_place_a_later_one_was_certified_is_a_draft_and_a_finding
     assert len(list(two.glob("runs/*/evidence/*.jsonl"))) == 2
     assert certified(two) == {"A90", "A91"}
     assert statecert("gate", "c", "--require-pass", cwd=two).returncode == 0
+
+
+@pytest.mark.parametrize(("script", "why"), [(OTHER_FILES, "files_changed"), (CLOCK_SET_BACK, "clock_was_set")])
+@pytest.mark.parametrize("words", [RUN, RUN[:-2]], ids=["certify", "plain"])
+def test_a_run_whose_files_or_clock_were_changed_while_it_ran_is_a_draft_and_a_finding(
+    two: Path, script: str, why: str, words: tuple[str, ...]
+) -> None:
+    done = run_by(script, two, *words)
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"draft: {why}" in done.stdout
+    assert drafts(two) == {"A90": why, "A91": why}
+    assert certified(two) == set()
 
 
 def test_a_folder_that_takes_no_files_is_refused_before_anything_runs(two: Path) -> None:

@@ -17,6 +17,7 @@ from harness.digest.parts import KNOWN_ANSWERS
 from harness.engines.ahead import Ahead
 from harness.engines.host import EngineHost, HostOptions
 from harness.engines.process import Limits, started
+from harness.engines.subject import HARNESS_SETS
 from harness.errors import (
     EngineCrashedError,
     EngineError,
@@ -326,6 +327,51 @@ def test_a_child_that_was_started_ahead_and_is_gone_is_a_crash_of_who_needs_it(t
         os.kill(ahead.child.pid, signal.SIGABRT)
 
         with pytest.raises(EngineCrashedError, match="SIGABRT"):
+            host.restart()
+
+
+def rests_on(host: EngineHost, folder: Path) -> Path:
+    """A file of the engine, as far as a host knows."""
+    part = folder / "rests_on" / "part.py"
+    host._declared = {**host._declared, "more": ["rests_on:*.py"]}
+    host._tree = host.digested({**HARNESS_SETS, **host._declared})
+    return part
+
+
+@pytest.fixture
+def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder on the import path with the package ``rests_on``."""
+    (tmp_path / "rests_on").mkdir()
+    for name in ("__init__.py", "part.py"):
+        (tmp_path / "rests_on" / name).write_text("one = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_a_child_of_other_files_than_the_first_one_is_another_subject(importable: Path) -> None:
+    with toy_host(importable) as host:
+        host.start()
+        part = rests_on(host, importable)
+        host.restart()
+        part.write_text("two = 2\n")
+
+        with pytest.raises(EngineError, match=r"subject_changed: files of the harness or the engine are others"):
+            host.restart()
+
+
+def test_files_that_were_others_while_a_child_was_started_ahead_are_seen_though_they_were_put_back(
+    importable: Path,
+) -> None:
+    with toy_host(importable) as host:
+        host.start()
+        part = rests_on(host, importable)
+        part.write_text("two = 2\n")
+        host.start_ahead()
+        assert host._ahead is not None
+        host._ahead.ready()
+        part.write_text("one = 1\n")
+
+        with pytest.raises(EngineError, match=r"subject_changed: files of the harness or the engine are others"):
             host.restart()
 
 

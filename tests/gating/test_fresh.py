@@ -10,12 +10,11 @@ import pytest
 from harness.certifying.issue import issue
 from harness.cli import main
 from harness.digest.tree import tree_of_folder
-from harness.engines.subject import path_sets_of
+from harness.engines.subject import HARNESS_SETS, path_sets_of
 from harness.errors import ExitCode
 from harness.gating.freshness import Freshness
 from harness.gating.gate import gate
 from harness.gating.outputs import text
-from harness.running.source import HARNESS_SETS
 from tests.commands.command_support import ROOT
 from tests.gating.fixtures import valid
 from tests.gating.fresh_fixtures import PATTERN, another_tree, in_the_tree, make_tree, measured, the_tree, valid_fresh

@@ -16,7 +16,8 @@ from harness.gating import outputs
 from harness.gating.gate import gate
 from harness.gating.kinds import KINDS, applies, kinds_of
 from harness.gating.rule import Problem, Rule, Subject
-from harness.gating.rules import RULES, asked_for, cg902
+from harness.gating.rules import RULES, asked_for
+from harness.model import moments
 from harness.model.certificate import GateReport
 from harness.wire import schemas
 from tests.fakes.campaign import flown
@@ -205,7 +206,7 @@ def test_a_time_of_a_run_is_the_moment_that_the_calendar_has(year: int) -> None:
         try:
             since = datetime.fromisoformat(text) - first
         except ValueError:
-            assert cg902._moment(text) is None
+            assert moments.moment(text) is None
         else:
             whole = (since.days * 86_400 + since.seconds) * 1_000_000_000
-            assert cg902._moment(text) == whole + since.microseconds * 1000
+            assert moments.moment(text) == whole + since.microseconds * 1000

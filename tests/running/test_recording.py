@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,6 +93,24 @@ def test_nothing_is_written_after_a_record_that_could_not_be() -> None:
     recorder.abandon()
 
     assert (file.lines, file.ends) == (["one"], ["abandoned"])
+
+
+def test_ctrl_c_in_the_middle_of_a_flush_loses_nothing_and_writes_nothing_twice() -> None:
+    class Interrupted(_File):
+        def write(self, observation: Observation) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            super().write(observation)
+
+    file = Interrupted()
+    recorder = Recorder(file, _Clock())
+    for word in ("one", "two", "three"):
+        recorder.write(_event(word))
+
+    with pytest.raises(KeyboardInterrupt):
+        recorder.flush()
+    recorder.flush()
+
+    assert file.lines == ["one", "two", "three"]
 
 
 def test_what_is_done_meanwhile_is_done_while_the_child_works(tmp_path: Path) -> None:

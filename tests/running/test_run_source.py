@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from harness.engines.subject import files_of, path_sets_of
+from harness.engines.subject import HARNESS_SETS, files_of, path_sets_of
 from harness.errors import NothingToDoError, UsageError
 from harness.model.values import TreeState
 from harness.running.probe import machine_digest, probe_environment
-from harness.running.source import HARNESS_SETS, source_of, tree_state
+from harness.running.source import changed_since, source_of, stamps_of, tree_state
 from harness.wire import privacy
 
 
@@ -52,6 +53,32 @@ def test_a_file_that_git_does_not_have_is_dirty(repository: Path) -> None:
     (repository / "b.py").write_text("", encoding="utf-8")
 
     assert tree_state([repository / "a.py", repository / "b.py"])[0] is TreeState.DIRTY
+
+
+def test_a_file_that_is_written_to_while_a_run_lasts_is_seen_and_one_that_is_only_touched_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = _package(tmp_path, monkeypatch)
+    sets = {"engine": ["rests_on:*.py"]}
+    stamps, source = stamps_of(sets), source_of(sets)
+    before = changed_since(source, sets, stamps)
+    part.touch()
+    touched = changed_since(source, sets, stamps)
+    part.write_text("two = 2\n")
+    written = changed_since(source, sets, stamps)
+    shutil.rmtree(part.parent)
+
+    assert (before, touched, written) == (False, False, True)
+    assert changed_since(source, sets, stamps)
+
+
+def _package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    part = folder / "rests_on" / "part.py"
+    part.parent.mkdir()
+    (part.parent / "__init__.py").touch()
+    part.write_text("one = 1\n")
+    monkeypatch.syspath_prepend(folder)
+    return part
 
 
 def test_files_outside_of_a_repository_have_no_commit(tmp_path: Path) -> None:
