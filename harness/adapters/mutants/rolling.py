@@ -235,3 +235,92 @@ class RollbackWindowHole(Mutant):
     mutant_id = "K09.rollback-window-hole"
     stopped_by = Stop(scenario="R61", check="back", part="window", phase="restored")
     session = _HoleSession
+
+
+class _KeepsGenerator(Trail):
+    def put_back(self, target: int, mark: Mark | None) -> None:
+        live = self.session.buffers.rng.clone()
+        super().put_back(target, None if mark is None else replace(mark, rng=live))
+
+
+class _KeepsGeneratorSession(TorchSession):
+    def new_trail(self) -> Trail:
+        return _KeepsGenerator(self)
+
+
+class RollbackKeepsGenerator(Mutant):
+    """A rollback takes all state back but the generator, which draws on from where the words taken back had left it."""
+
+    mutant_id = "K05.rollback-keeps-generator"
+    stopped_by = Stop(scenario="R14", cell={"arch": "attention"}, check="back", part="meta", phase="restored")
+    session = _KeepsGeneratorSession
+
+
+class _Remembers(Trail):
+    """Keeps the recurrent states that it takes back, until the next forward."""
+
+    taken: Sequence[Tensor] = ()
+
+    def recurrent(self) -> Sequence[Tensor]:
+        """The live ones."""
+        return [part.tensor for part in self.session.layout("prefix").fixed if part.family == "recurrent"]
+
+    def put_back(self, target: int, mark: Mark | None) -> None:
+        taken = [tensor.clone() for tensor in self.recurrent()]
+        super().put_back(target, mark)
+        self.taken = taken
+
+    def note(self) -> None:
+        self.taken = ()
+        super().note()
+
+    def drop(self) -> None:
+        self.taken = ()
+        super().drop()
+
+
+class _SavesTaken(TorchSession):
+    def new_trail(self) -> Trail:
+        return _Remembers(self)
+
+    def snapshot(self) -> SessionHandle:
+        if not isinstance(self.trail, _Remembers) or not self.trail.taken:
+            return super().snapshot()
+        live = self.trail.recurrent()
+        own = [tensor.clone() for tensor in live]
+        for tensor, taken in zip(live, self.trail.taken, strict=True):
+            tensor.copy_(taken)
+        handle = super().snapshot()
+        for tensor, mine in zip(live, own, strict=True):
+            tensor.copy_(mine)
+        return handle
+
+
+class SavedAsBeforeRollback(Mutant):
+    """A session that is saved right after a rollback is saved with the recurrent state that was taken back."""
+
+    mutant_id = "K01.saved-as-before-rollback"
+    stopped_by = Stop(scenario="R15", cell={"arch": "hybrid"}, check="saved-in", part="recurrent", phase="restored")
+    session = _SavesTaken
+
+
+class _KeepsMarks(Trail):
+    def drop(self) -> None:
+        self.recording = False
+
+    def note(self) -> None:
+        if self.session.position not in self.marks:
+            super().note()
+
+
+class _KeepsMarksSession(TorchSession):
+    def new_trail(self) -> Trail:
+        return _KeepsMarks(self)
+
+
+class RollbackToAnother(Mutant):
+    """A restored session is taken back to what the conversation before it was at that position, if it was there."""
+
+    mutant_id = "K07.rollback-to-another"
+    stopped_by = Stop(scenario="R15", cell={"arch": "hybrid"}, check="there-back", part="recurrent", phase="restored")
+    session = _KeepsMarksSession
