@@ -66,7 +66,13 @@ def render_terminal(table: Table, *, colour: bool, width: int, whole: Collection
     for column in table.columns:
         least = _longest(table, column) if column.key in whole else None
         width = max(width, (least or 0) + _BESIDE * (len(table.columns) - 1))
-        grid.add_column(escape.plain(column.header), justify=column.justify, overflow="fold", min_width=least)
+        grid.add_column(
+            escape.plain(column.header),
+            justify=column.justify,
+            overflow="fold",
+            min_width=least,
+            no_wrap=least is not None,
+        )
     for row in table.rows:
         grid.add_row(*(_cell(row.get(column.key, "-")) for column in table.columns))
     return printed(grid, colour=colour, width=width)

@@ -54,6 +54,20 @@ def test_a_column_that_is_kept_whole_makes_the_table_wider() -> None:
     assert name in shown
 
 
+def test_nothing_is_lost_beside_a_column_that_is_kept_whole() -> None:
+    title = "A restored prefill equals a cold one, whatever came before it"
+    rows: list[dict[str, str | int]] = [
+        {"id": "A01[scale=16,arch=attention,route=mtp]", "parts": 1586, "outcome": title}
+    ]
+
+    for columns in (COLUMNS, (*COLUMNS, Column(key="does", header="does"), Column(key="arms", header="arms"))):
+        rows[0]["does"] = "excluded: the scenario asks this cell in suite full, at another scale (--suite full)"
+        shown = render_terminal(Table(title="", columns=columns, rows=rows), colour=False, width=80, whole=("id",))
+
+        for word in title.split():
+            assert word in shown
+
+
 def test_a_hostile_value_changes_nothing_but_its_cell() -> None:
     made = table({"id": "\r::stop-commands::x\x1b[2J\u202e[red]##[error]", "parts": 1, "outcome": "pass"})
 
