@@ -109,9 +109,9 @@ class Lines:
 
     def cell_end(self, cell: str, outcome: str, reason: str = "") -> None:
         """Write the line of ``cell``."""
-        now = self._clock()
+        began = self._began.pop(cell, None)
         self._ended += 1
-        line = _ending(cell, outcome, reason, taken_ns=now - self._began.pop(cell, now))
+        line = _ending(cell, outcome, reason, taken_ns=None if began is None else self._clock() - began)
         self._stream.write(f"[{self._ended:>{len(str(self._cells))}}/{self._cells}] {line}\n")
         self._stream.flush()
 
@@ -148,8 +148,8 @@ class Live:
 
         self._tally[outcome] += 1
         self._under_way.pop(cell, None)
-        now = self._clock()
-        taken_ns = now - self._began.pop(cell, now)
+        began = self._began.pop(cell, None)
+        taken_ns = None if began is None else self._clock() - began
         tally = " ".join(f"{mark(word).glyph}{count}" for word, count in sorted(self._tally.items()))
         self._bar.update(self._task, advance=1, tally=tally)
         if outcome in _NOTEWORTHY:
@@ -194,7 +194,9 @@ def _console(stream: TextIO, *, colour: bool) -> Console:
     return Console(file=stream, no_color=not colour, markup=False, emoji=False, highlight=False)
 
 
-def _ending(cell: str, outcome: str, reason: str, *, taken_ns: int) -> str:
+def _ending(cell: str, outcome: str, reason: str, *, taken_ns: int | None) -> str:
+    """Word the end of a cell; one that never began took no time that could be told."""
     shown = mark(outcome)
     why = f" ({escape.plain(reason)})" if reason else ""
-    return f"{shown.glyph} {escape.plain(cell)}: {escape.plain(shown.word)}{why}, {duration(taken_ns)}"
+    took = "" if taken_ns is None else f", {duration(taken_ns)}"
+    return f"{shown.glyph} {escape.plain(cell)}: {escape.plain(shown.word)}{why}{took}"

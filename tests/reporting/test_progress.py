@@ -37,8 +37,18 @@ def test_a_log_gets_one_line_per_cell() -> None:
 
     assert stream.getvalue().splitlines() == [
         "[ 1/12] · A02[scale=16,arch=hybrid]: done, 1.50 s",
-        "[ 2/12] - A02[scale=1]: not run (no_device), 0 ns",
+        "[ 2/12] - A02[scale=1]: not run (no_device)",
     ]
+
+
+def test_a_cell_that_never_began_has_no_time_on_a_terminal_either() -> None:
+    stream = Terminal()
+
+    with progress(stream, cells=2, quiet=False, colour=False) as display:
+        display.cell_end("A02[x]", "error", "child_ended")
+
+    assert "! A02[x]: error (child_ended)" in stream.getvalue()
+    assert " ns" not in stream.getvalue()
 
 
 def test_quiet_writes_nothing() -> None:
