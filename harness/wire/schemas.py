@@ -328,13 +328,23 @@ def _leaf(error: jsonschema.ValidationError) -> jsonschema.ValidationError:
     """
     from jsonschema.exceptions import relevance
 
-    while error.context:
+    while error.context and not _choices(error):
         branches: dict[object, list[jsonschema.ValidationError]] = {}
         for inner in error.context:
             branches.setdefault(inner.schema_path[0], []).append(inner)
         nearest = min(branches.values(), key=lambda found: (sum(map(_is_mark, found)), len(found)))
         error = max(nearest, key=relevance)
     return error
+
+
+def _choices(error: jsonschema.ValidationError) -> list[jsonschema.ValidationError]:
+    """Return what each branch of a choice between words says of a text, like a name of a list or a reference.
+
+    Empty: it is no such choice, and one branch speaks for all.
+    """
+    said = [inner for inner in error.context or () if inner.validator != "type" or inner.path]
+    words = all(inner.validator in {"const", "enum", "pattern"} and not inner.path for inner in said)
+    return sorted(said, key=lambda inner: str(inner.validator)) if words and len(said) > 1 else []
 
 
 def _is_mark(error: jsonschema.ValidationError) -> bool:
@@ -345,6 +355,9 @@ def _explained(error: jsonschema.ValidationError) -> str:
     """Word one error: path, what was found, what is allowed."""
     word = _WORDING.get(str(error.validator))
     text = word(error) if word is not None else f"found {_shown(error.instance)}; {error.validator}"
+    if choices := _choices(error):
+        found, *allowed = (_WORDING[str(one.validator)](one) for one in choices)
+        text = ", or ".join((found, *(one.partition("; allowed is ")[2] for one in allowed)))
     return f"{_pointer(error.absolute_path)}: {text}"
 
 

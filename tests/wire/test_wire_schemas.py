@@ -20,6 +20,7 @@ TOY = {
     "properties": {
         "kind": {"enum": ["run", "build"]},
         "digest": {"$ref": "common.v1.json#/$defs/sha256"},
+        "grade": {"anyOf": [{"type": "string", "pattern": "^[$][a-z]+$"}, {"enum": ["parts", "tokens"]}]},
         "took": {"$ref": "common.v1.json#/$defs/ns"},
         "rows": {"type": "array", "maxItems": 3, "items": {"$ref": "#/$defs/row"}},
     },
@@ -67,10 +68,17 @@ def test_a_refusal_says_path_finding_and_what_is_allowed() -> None:
     assert '/kind: found "test"; allowed is one of ["run","build"]' in refusal({**GOOD, "kind": "test"})
     assert "/took: found -1; allowed is at least 0" in refusal({**GOOD, "took": -1})
     assert "/: found no 'digest'; it is required" in refusal({"kind": "run"})
-    assert "/: found unknown 'more'; allowed are digest, kind, rows, took" in refusal({**GOOD, "more": 1})
+    assert "/: found unknown 'more'; allowed are digest, grade, kind, rows, took" in refusal({**GOOD, "more": 1})
     assert '/rows/0/value: found "x"; allowed is the type "integer"' in refusal(
         {**GOOD, "rows": [{"type": "a", "value": "x"}]}
     )
+
+
+def test_a_word_of_a_list_or_a_reference_is_refused_with_both_that_are_allowed() -> None:
+    allowed = 'allowed is one of ["parts","tokens"], or text like "^[$][a-z]+$"'
+
+    assert f'/grade: found "part"; {allowed}' in refusal({**GOOD, "grade": "part"})
+    assert '/grade: found 7; allowed is the type "string"' in refusal({**GOOD, "grade": 7})
 
 
 def test_at_most_five_errors_are_listed() -> None:
