@@ -121,7 +121,8 @@ def _asked(args: argparse.Namespace) -> dict[str, Any]:
     policy = _policy(args, since)
     required = args.require_signatures or (policy is not None and policy.signatures)
     if not args.signers and (args.revoked or required):
-        raise UsageError("--revoked and --require-signatures need --signers: the allowed signers, like " + SIGNERS)
+        who = "--revoked needs" if args.revoked else "signatures are required, by the command line or the policy: add"
+        raise UsageError(f"{who} --signers FILE: the allowed signers, like {SIGNERS}")
     if args.at:
         verify.moment(args.at)
     asked = {"require_pass": args.require_pass, "require_signatures": args.require_signatures, "day": args.at[:10]}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from harness.errors import ExitCode
-from harness.gating.outputs import MOST_SHOWN, counted, ending, read_in_words, safe
+from harness.gating.outputs import MOST_SHOWN, counted, ending, read_in_words, safe, shown
 from harness.model.certificate import Finding, GateReport
 
 ANNOTATIONS: Final = 10
@@ -98,11 +98,20 @@ def summary(report: GateReport) -> bytes:
         f"### statecert gate: exit {int(report.exit_code)}",
         "",
         f"{ending(report)}. Read: {read_in_words(report)}; {counted(len(report.rules), 'rule')} ran.",
-        *_table("Findings", [(one.rule, one.where, one.message) for one in report.findings]),
+        *_findings(report),
         *_table("Waived", [(one.finding.rule, one.finding.where, f"by {one.event}") for one in report.waived]),
         *_table("Stops", [("", stop, "") for stop in report.stops]),
     ]
     return ("\n".join(lines) + "\n").encode()[:SUMMARY_BYTES]
+
+
+def _findings(report: GateReport) -> Iterator[str]:
+    """The table of findings; where there are too many, each rule has the same room in it."""
+    told, left = shown(report.findings)
+    rows = [(one.rule, one.where, one.message) for one in told]
+    for line in _table("Findings", rows):
+        yield line.replace(f"Findings: {len(rows)}", f"Findings: {len(report.findings)}", 1)
+    yield from (f"| `{safe(rule)}` | | and {more} more |" for rule, more in left.items())
 
 
 def _table(title: str, rows: Sequence[tuple[str, str, str]]) -> Iterator[str]:

@@ -6,6 +6,7 @@ invisible characters become visible escapes, so that no terminal acts on them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -91,13 +92,30 @@ def text(report: GateReport) -> str:
 def _finding_lines(findings: Sequence[Finding]) -> list[str]:
     lines: list[str] = []
     hinted: set[str] = set()
-    for finding in findings[:MOST_SHOWN]:
+    told, left = shown(findings)
+    for finding in told:
         lines.append(f"{finding.rule} {finding.severity} {safe(finding.where)} {safe(finding.message)}")
         if finding.hint not in hinted:
             hinted.add(finding.hint)
             lines.append(f"      fix: {safe(finding.hint)}")
-    more = len(findings) - MOST_SHOWN
-    return [*lines, f"... and {more} more; --json lists all"] if more > 0 else lines
+    return [*lines, *(f"... and {more} more of {rule}; --json lists all" for rule, more in left.items())]
+
+
+def shown(findings: Sequence[Finding]) -> tuple[list[Finding], Mapping[str, int]]:
+    """Return the findings that people read, and how many of each rule are left out.
+
+    Where there are too many, each rule has the same room: one that finds much hides nothing of another one.
+    """
+    if len(findings) <= MOST_SHOWN:
+        return list(findings), {}
+    room = max(1, MOST_SHOWN // len({finding.rule for finding in findings}))
+    told: list[Finding] = []
+    found: Counter[str] = Counter()
+    for finding in findings:
+        found[finding.rule] += 1
+        if found[finding.rule] <= room:
+            told.append(finding)
+    return told, {rule: count - room for rule, count in found.items() if count > room}
 
 
 def _change_lines(report: GateReport) -> list[str]:

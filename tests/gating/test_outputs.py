@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.errors import ExitCode, UsageError
-from harness.gating import outputs
+from harness.gating import forge, outputs
 from harness.gating.gate import gate
 from harness.gating.rules import RULES
 from harness.model.certificate import Finding, GateReport, Waived
@@ -177,6 +177,17 @@ def test_many_findings_are_cut_in_the_text_and_whole_in_json() -> None:
 
     assert "... and 50 more" in outputs.text(many)
     assert len(json.loads(outputs.to_json(many))["findings"]) == 150
+
+
+def test_a_rule_that_finds_much_hides_nothing_of_another_one() -> None:
+    many = report(*[finding(f"number {number}", rule="CG601") for number in range(150)], finding("late", rule="CG901"))
+
+    for page in (outputs.text(many), forge.summary(many).decode()):
+        assert "late" in page
+        assert "number 49" in page
+        assert "number 50" not in page
+    assert "... and 100 more of CG601; --json lists all" in outputs.text(many)
+    assert "Findings: 151" in forge.summary(many).decode()
 
 
 def test_the_json_is_one_rendering_and_fits_its_schema(tmp_path: Path) -> None:
