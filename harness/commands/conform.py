@@ -77,6 +77,8 @@ def _findings(args: argparse.Namespace, folder: Path) -> Sequence[Finding]:
     from harness.engines.process import Limits
 
     target = chosen_target(args.engine, args)
+    if not args.json:
+        sys.stderr.write(f"starting {target.adapter} on {target.device} ...\n")
     limits = Limits(open_s=max(600.0, args.patience), call_s=args.patience)
     with EngineHost(target, folder, HostOptions(limits=limits)) as host:
         return conform(host, OBLIGATIONS, None if args.json else _tell)

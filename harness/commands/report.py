@@ -64,7 +64,12 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.check:
         return _check(out, pages, as_json=args.json)
     _write(out, pages)
-    _say(f"{counted(len(pages), 'page')} in {out}", sorted(pages) if args.json else (), as_json=args.json)
+    first = out / ("README.md" if form == "md" else "index.html")
+    _say(
+        f"{counted(len(pages), 'page')} in {out}; begin with {first}",
+        sorted(pages) if args.json else (),
+        as_json=args.json,
+    )
     return ExitCode.GOOD
 
 

@@ -319,7 +319,7 @@ def _epilogue(
 
 
 def next_steps(finished: Sequence[Finished], certificates: Path, *, gated: bool, kept: bool) -> list[str]:
-    """What to type after a run: what tells more of the first stop, then what was not done yet with what was issued.
+    """What to type after a run: what tells more of the first stop or error, then what was not done yet with the rest.
 
     Args:
         finished: What was run.
@@ -330,8 +330,8 @@ def next_steps(finished: Sequence[Finished], certificates: Path, *, gated: bool,
     from harness.pipeline import NOTHING_RAN
 
     folder = shlex.quote(str(certificates))
-    stop = next((one for one in finished if _overall(one.body) == Verdict.STOP), None)
-    steps = [f"{typed()} {_tells_more(stop.body)} {shlex.quote(str(stop.evidence))}"] if stop else []
+    bad = [one for verdict in (Verdict.STOP, Verdict.ERROR) for one in finished if _overall(one.body) == verdict]
+    steps = [f"{typed()} explain {shlex.quote(str(one.evidence))}" for one in bad[:1] if one.draft != NOTHING_RAN]
     if any(not one.draft for one in finished):
         steps.append(f"{typed()} report {folder}")
         steps += [] if gated else [f"{typed()} gate {folder} --require-pass"]
@@ -339,18 +339,19 @@ def next_steps(finished: Sequence[Finished], certificates: Path, *, gated: bool,
     ran = next((one for one in finished if one.draft != NOTHING_RAN), None)
     if ran is not None and not steps:
         return [f"{typed()} judge {shlex.quote(str(ran.evidence))}"]
-    return steps or [f"{typed()} doctor" for _ in finished[:1]]
-
-
-def _tells_more(body: Mapping[str, object]) -> str:
-    """The command that tells more of a stop: ``explain`` where states differ, else ``judge``."""
-    checks = [check for cell in _cells(body) for check in _checks(cell) if check["outcome"] == Outcome.FAIL]
-    return "explain" if any(str(check["code"]).startswith("EXACT.") for check in checks) else "judge"
+    declined = all(_only_declined(one.body) for one in finished)
+    return steps or ([] if declined else [f"{typed()} doctor"])
 
 
 def _checks(cell: Mapping[str, object]) -> list[Mapping[str, object]]:
     checks = cell.get("checks")
     return [check for check in checks if isinstance(check, Mapping)] if isinstance(checks, list) else []
+
+
+def _only_declined(body: Mapping[str, object]) -> bool:
+    """Whether each cell says itself what it asks of the engine, so that looking at the machine tells nothing more."""
+    asked = [cell for cell in _cells(body) if cell["outcome"] != Outcome.EXCLUDED]
+    return bool(asked) and all(cell["outcome"] == Outcome.NOT_SUPPORTED for cell in asked)
 
 
 def broken_off(left: Sequence[str]) -> str:

@@ -108,7 +108,7 @@ def find_certificate(archive: Archive, identity: str) -> Certificate:
 
     Args:
         archive: Where to look.
-        identity: First digits of an id, or a claim key or its first steps: ``A01/torch-tiny``.
+        identity: First digits of an id, or a claim key or its first steps: ``A01``, ``A01/torch-tiny``.
 
     Raises:
         NothingToDoError: None does.
@@ -117,8 +117,10 @@ def find_certificate(archive: Archive, identity: str) -> Certificate:
     if "/" in identity:
         return _of_claim(archive, identity)
     found = [one for one in archive.certificates if one.id.startswith(identity)]
+    if not found and any(key.startswith(f"{identity}/") for key in archive.claim_keys):
+        return _of_claim(archive, identity)
     if not found:
-        raise NothingToDoError(f"no certificate whose id begins with {identity[:64]!r}")
+        raise NothingToDoError(f"no certificate whose id or claim key begins with {identity[:64]!r}")
     if len(found) > 1:
         raise UsageError(f"{len(found)} certificates have ids that begin with {identity[:64]!r}; give more digits")
     return found[0]

@@ -85,7 +85,7 @@ def _passing(rows: Sequence[OverviewRow]) -> RenderableType:
     heads = [Head(text="claim"), Head(text="cells"), Head(text="equal", right=True), Head(text="certificate")]
     lines: list[list[RenderableType]] = [
         [
-            _joined([_glyph(row.overall), _line(row.title or row.claim_key)]),
+            _hanging(_glyph(row.overall), _line(row.title or row.claim_key)),
             _line(row.cells),
             _line(row.comparisons or "-"),
             _line(row.id[:12]),
@@ -283,6 +283,17 @@ def _joined(pieces: Sequence[Text]) -> Text:
     from rich.text import Text
 
     return Text(" ").join(pieces)
+
+
+def _hanging(sign: Text, text: Text) -> RenderableType:
+    """Put a sign before a text, whose further lines begin below its first word."""
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(sign, text)
+    return grid
 
 
 def _blank() -> Text:

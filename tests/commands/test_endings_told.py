@@ -96,7 +96,11 @@ def test_what_comes_next_is_what_was_not_done_yet_and_a_stop_is_told_first() -> 
     assert words(ran("pass")) == ["report c"]
     assert words(ran("pass"), kept=True) == ["report c", "add c"]
     assert words(ran("pass"), ran("stop", "EXACT.PREFILL")) == ["explain EXACT.PREFILL.jsonl", "report c"]
-    assert words(ran("stop", "REUSE.CACHED")) == ["judge REUSE.CACHED.jsonl", "report c"]
+    assert words(ran("error", "RUN.FINISHED"), ran("stop", "REUSE.CACHED")) == [
+        "explain REUSE.CACHED.jsonl",
+        "report c",
+    ]
+    assert words(ran("error", "RUN.FINISHED")) == ["explain RUN.FINISHED.jsonl", "report c"]
     assert next_steps([], Path("c"), gated=True, kept=True) == []
 
 
@@ -124,9 +128,14 @@ def test_the_gate_of_a_run_speaks_before_what_comes_next(tmp_path: Path) -> None
 def test_a_run_in_which_no_cell_ran_is_followed_by_what_this_machine_has() -> None:
     empty = cast("Finished", SimpleNamespace(evidence=Path("empty.jsonl"), draft="nothing_ran", body=PASSED))
     ran = cast("Finished", SimpleNamespace(evidence=Path("ran.jsonl"), draft="partial", body=PASSED))
+    cells = [{"outcome": "excluded"}, {"outcome": "not_supported"}]
+    declined = cast(
+        "Finished", SimpleNamespace(evidence=Path("no.jsonl"), draft="nothing_ran", body={**PASSED, "cells": cells})
+    )
 
     (without,) = next_steps([empty], Path("c"), gated=False, kept=False)
     (beside,) = next_steps([empty, ran], Path("c"), gated=False, kept=False)
 
     assert without.endswith(" doctor")
+    assert next_steps([declined], Path("c"), gated=False, kept=False) == []
     assert beside.endswith(" judge ran.jsonl")
