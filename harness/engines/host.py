@@ -193,6 +193,11 @@ class EngineHost:
         return self._absent
 
     @property
+    def interrupted(self) -> bool:
+        """Whether somebody has called :meth:`interrupt`: how a child has ended since tells nothing of the engine."""
+        return self._interrupted
+
+    @property
     def children(self) -> int:
         """Number of the present child, from 1; of the last one where none is there."""
         return self._children

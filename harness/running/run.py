@@ -105,6 +105,7 @@ class OpenRun:
         """
         if last:
             self._host.discard()
+            interrupted = interrupted or self._host.interrupted  # nobody has seen whether it leaves in good order
         lost = self._last is not None and write_lost(self._last)
         self._host.settle()
         write_trust(self._host, self._recorder)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,13 @@ RealClock.utc = lambda _: "2020-01-01T00:00:00Z"
 from harness.cli import main
 raise SystemExit(main())
 """
+KILLED_WHILE_IT_FILES = """\
+import os, harness.certifying.issue
+harness.certifying.issue.write_event = lambda *_: os._exit(9)
+from harness.cli import main
+raise SystemExit(main())
+"""
+"""A run that is killed when its certificate is there and the event is not by which it supersedes its predecessor."""
 RUN = ("run", "A90.yaml", "A91.yaml", "--target", "toy", "--preset", "toy", "--quiet", "--certify", "c")
 
 
@@ -106,6 +114,22 @@ def test_a_run_whose_files_or_clock_were_changed_while_it_ran_is_a_draft_and_a_f
     assert f"draft: {why}" in done.stdout
     assert drafts(two) == {"A90": why, "A91": why}
     assert certified(two) == set()
+
+
+def test_after_a_run_that_was_killed_while_it_filed_the_next_one_says_what_mends_the_folder(two: Path) -> None:
+    one = tuple(word for word in RUN if word != "A91.yaml")
+    assert statecert(*one, cwd=two).returncode == 0
+    time.sleep(1.1)  # a run that began within the same second is no newer one
+    assert run_by(KILLED_WHILE_IT_FILES, two, *one).returncode == 9
+
+    stuck = statecert(*one, cwd=two)
+    words = stuck.stderr.strip().rpartition("statecert ")[2].split()
+
+    assert stuck.returncode == 2
+    assert words[0] == "supersede", stuck.stderr
+    assert statecert(*words, "--folder", "c", cwd=two).returncode == 0
+    time.sleep(1.1)
+    assert statecert(*one, "--gate", cwd=two).returncode == 0
 
 
 def test_a_folder_that_takes_no_files_is_refused_before_anything_runs(two: Path) -> None:

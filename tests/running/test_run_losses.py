@@ -90,6 +90,22 @@ def test_a_child_that_says_that_it_leaves_and_stays_hangs(tmp_path: Path, monkey
     assert _outcomes(evidence) == ["error"]
 
 
+def test_a_run_that_is_broken_off_while_its_child_leaves_is_interrupted(tmp_path: Path) -> None:
+    """All cells are done, and nobody has seen how the child would have ended."""
+    plan = toy_plan(toy_procedure([COLD, WARM, FLIPPED], CHECKS))
+    with toy_host(tmp_path) as host:
+
+        def break_off(observation: Observation) -> None:
+            if isinstance(observation, CellEvent) and observation.event == "end":
+                host.interrupt()
+
+        evidence = run_toy(host, plan, tmp_path, progress=break_off, last=True)
+
+    assert evidence.end is not None
+    assert evidence.end.interrupted
+    assert _crashes(evidence) == []
+
+
 def test_a_child_that_ends_in_good_order_when_all_is_done_is_no_crash(tmp_path: Path) -> None:
     with toy_host(tmp_path) as host:
         evidence = run_toy(host, toy_plan(toy_procedure([COLD, WARM, FLIPPED], CHECKS)), tmp_path, last=True)

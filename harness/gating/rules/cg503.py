@@ -24,7 +24,7 @@ RULE = Rule(
     id="CG503",
     text="At most one certificate per claim key and machine is current.",
     pain="An old stop and a new pass stand side by side, and nobody can tell which one holds.",
-    hint="issue the newer one again with `statecert run`, which supersedes its predecessor by a ledger event",
+    hint="let the newer one replace the other: `statecert supersede OLD --by NEW --reason rerun_same_inputs`",
     failing=(
         "two_current",
         "campaign_two_current",
