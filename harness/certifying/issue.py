@@ -285,10 +285,10 @@ def _events(store: Store, certificate: Certificate, created: str) -> Sequence[Ev
     if not rivals:
         return ()
     if len(rivals) > 1:
-        old, new = (one.id[:12] for one in sorted(rivals, key=lambda one: _made(one.body))[:2])
+        earlier, later = (one.id[:12] for one in sorted(rivals, key=lambda one: _made(one.body))[:2])
         raise InvalidDocumentError(
             f"{len(rivals)} certificates are current for this claim key and machine, as after a run that was ended"
-            f" while it filed; first: statecert supersede {old} --by {new} --reason rerun_same_inputs",
+            f" while it filed; first: statecert supersede {earlier} --by {later} --reason rerun_same_inputs",
             where=str(certificate.body["claim_key"]),
         )
     old = rivals[0]

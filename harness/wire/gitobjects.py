@@ -120,11 +120,20 @@ class Repository:
         return tuple(sorted(names))
 
     def taken_away(self, old: str, new: str, below: str) -> tuple[Gone, ...]:
-        """Return every path below a path that a commit between two took away, renames included."""
-        log = ("log", "--no-renames", "--no-ext-diff", "--diff-filter=D", "--name-only", "-z", "--format=%x01%H")
+        """Return every path below a path that a commit between two took away, renames included.
+
+        A merge that keeps one side and drops what another one had takes that away too.
+
+        Raises:
+            StorageError: Git cannot tell.
+        """
+        log = ("log", "--full-history", "-m", "--no-renames", "--no-ext-diff", "--diff-filter=D", "--name-only", "-z")
         found: list[Gone] = []
         commit = ""
-        for piece in self._bytes(*log, f"{old}..{new}", "--", below or ".").split(b"\0"):
+        done = self._run(*log, "--format=%x01%H", f"{old}..{new}", "--", below or ".")
+        if done.returncode:
+            raise StorageError(f"git log failed between {old[:12]} and {new[:12]}, so nobody knows what was taken away")
+        for piece in done.stdout.split(b"\0"):
             word = piece.strip(b"\n")
             if word.startswith(b"\x01"):
                 commit = word[1:].decode("ascii", "replace")

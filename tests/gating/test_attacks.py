@@ -202,6 +202,15 @@ def brings_a_stop_and_takes_it_away(root: Path) -> None:
 
 
 @attack("CG202")
+def brings_a_stop_on_a_side_and_merges_it_away(root: Path) -> None:
+    git(root, "checkout", "-q", "-b", "side")
+    issue(a_run_elsewhere(5, 5).data(), folder(root))
+    committed(root, "a stop of another machine")
+    git(root, "checkout", "-q", "change")
+    git(root, "-c", "user.name=x", "-c", "user.email=x@x", "merge", "-q", "-s", "ours", "-m", "merged", "side")
+
+
+@attack("CG202")
 def starts_a_history_of_its_own(root: Path) -> None:
     git(root, "checkout", "-q", "--orphan", "fresh")
 
@@ -442,6 +451,25 @@ def test_an_attack_is_refused_with_its_rule(
     assert ended == code
     assert "Traceback" not in said
     assert all(line.isprintable() for line in said.splitlines())
+
+
+def test_a_merge_of_a_base_that_went_on_takes_nothing_away(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = started(base, tmp_path)
+    (root / "work").write_text("x")
+    committed(root, "work")
+    git(root, "checkout", "-q", "base")
+    issue(a_run(3, 3).data(), folder(root))
+    signed(root)
+    pack_folder(folder(root))
+    committed(root, "base goes on")
+    git(root, "checkout", "-q", "change")
+    git(root, "-c", "user.name=x", "-c", "user.email=x@x", "merge", "-q", "-m", "merged", "base")
+
+    code, said = gated(root, capsys)
+
+    assert code == 0, said
 
 
 def test_a_squash_carries_the_records_and_hides_nothing(
