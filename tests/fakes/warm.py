@@ -51,7 +51,7 @@ def ran(
         return subprocess.run(
             command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False
         )
-    warm = _warm(tuple(sorted(_at_start(environment).items())), tuple(imports))
+    warm = warmed(environment, imports)
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         asked = {
             "module": module,
@@ -66,6 +66,11 @@ def ran(
     return subprocess.CompletedProcess(command, code, *said)
 
 
+def warmed(environment: Mapping[str, str], imports: Sequence[str]) -> Warm:
+    """Return the process that programs with this environment are forked of."""
+    return _warm(tuple(sorted(_at_start(environment).items())), tuple(imports))
+
+
 def _at_start(environment: Mapping[str, str]) -> Mapping[str, str]:
     return {name: value for name, value in environment.items() if name.startswith(_AT_START)}
 
@@ -76,11 +81,11 @@ def _text(stream: IO[bytes]) -> str:
 
 
 @cache
-def _warm(at_start: tuple[tuple[str, str], ...], imports: tuple[str, ...]) -> _Warm:
-    return _Warm(dict(at_start), imports)
+def _warm(at_start: tuple[tuple[str, str], ...], imports: tuple[str, ...]) -> Warm:
+    return Warm(dict(at_start), imports)
 
 
-class _Warm:
+class Warm:
     """A process that has imported, and forks one program at a time."""
 
     def __init__(self, at_start: Mapping[str, str], imports: Sequence[str]) -> None:
@@ -97,6 +102,10 @@ class _Warm:
                 cwd=os.sep,  # the first entry of an import path is where a program is started
             )
         atexit.register(self.close)
+
+    def fileno(self) -> int:
+        """The descriptor that it is asked by, for a program that is given it; see `tests.howto.commands`."""
+        return self._line.fileno()
 
     def run(self, asked: Mapping[str, object], output: IO[bytes], errors: IO[bytes], command: Sequence[str]) -> int:
         """Run one program, and return its exit code, below zero for a signal."""

@@ -22,6 +22,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.howto.commands import Commands
+
 REPOSITORY = Path(__file__).parents[2]
 _FENCE = re.compile(r"^```(\S+)[ \t]*([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PIP = """\
@@ -64,14 +66,14 @@ def blocks(page: Path) -> Iterator[Block]:
         )
 
 
-def follow(page: Path, folder: Path, environment: Mapping[str, str]) -> list[str]:
+def follow(page: Path, folder: Path, environment: Mapping[str, str], commands: Commands | None = None) -> list[str]:
     """Do what the page says; return what each command printed."""
     printed, here = [], folder
     for block in blocks(page):
         if block.file:
             write(block, folder)
         elif block.acts:
-            printed.append(ran(block, here, environment))
+            printed.append(ran(block, here, environment, commands))
             first = block.text.splitlines()[0]
             here = here / first.removeprefix("cd ") if first.startswith("cd ") else here
     return printed
@@ -90,11 +92,13 @@ def write(block: Block, folder: Path) -> None:
     path.write_text("".join(lines), "utf-8")
 
 
-def ran(block: Block, folder: Path, environment: Mapping[str, str]) -> str:
+def ran(block: Block, folder: Path, environment: Mapping[str, str], commands: Commands | None) -> str:
+    given, lent = commands.lent(block.text, environment) if commands else (dict(environment), ())
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.text],
         cwd=folder,
-        env=dict(environment),
+        env=given,
+        pass_fds=lent,
         check=False,
         capture_output=True,
         text=True,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.engines.registry import ENGINES
+from tests.howto.commands import Commands
 from tests.howto.following import REPOSITORY, Block, blocks, environment, follow
 from tests.howto.holding import hold
 
@@ -21,7 +22,9 @@ UNTRIED = ("geist", "hipfire", "lucebox", "mesh-llm")
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
 def test_stdio(tmp_path: Path) -> None:
-    printed = " ".join(follow(PAGES / "stdio.md", tmp_path, environment(REPOSITORY)))
+    commands = Commands(tmp_path / "commands", "stdio")
+
+    printed = " ".join(follow(PAGES / "stdio.md", tmp_path, environment(REPOSITORY), commands))
 
     assert "archive        pass" in printed
     assert "A61[scale=16]" in printed

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.howto.commands import Commands
 from tests.howto.following import REPOSITORY, blocks, environment, follow
 
 PAGES = REPOSITORY / "docs" / "how-to"
 SOURCES = ("harness", "schemas", "docs", "tests/fakes", "tests/deriving")
+TORCH = "harness.adapters.torch_adapter"
 FILES = ("pyproject.toml", "tests/__init__.py")
 
 
@@ -29,7 +31,9 @@ def copy_of_the_sources(folder: Path) -> Path:
 def test_add_a_check(tmp_path: Path) -> None:
     clone = copy_of_the_sources(tmp_path / "clone")
 
-    printed = follow(PAGES / "add-a-check.md", clone, environment(clone))
+    printed = follow(
+        PAGES / "add-a-check.md", clone, environment(clone), Commands(tmp_path / "commands", "torch", TORCH)
+    )
 
     assert "4 passed" in printed[0]
     assert "9/9" in printed[1]
@@ -38,7 +42,9 @@ def test_add_a_check(tmp_path: Path) -> None:
 
 
 def test_add_a_scenario(tmp_path: Path) -> None:
-    printed = " ".join(follow(PAGES / "add-a-scenario.md", tmp_path, environment(REPOSITORY)))
+    commands = Commands(tmp_path / "commands", "torch", TORCH)
+
+    printed = " ".join(follow(PAGES / "add-a-scenario.md", tmp_path, environment(REPOSITORY), commands))
 
     assert "A90[scale=16,arch=attention]" in printed
     assert "cached:" in printed
