@@ -12,8 +12,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
 
 from harness.errors import ExitCode, UsageError
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 DEFAULT = "certificates"
 SIGNERS = "trust/allowed_signers"
+_TOLD_S, _LOGGED_S = 2.0, 15.0
 EXAMPLE = (
     "example: statecert gate certificates\n"
     "         statecert gate --signers trust/allowed_signers --require-signatures --github\n"
@@ -240,7 +242,22 @@ def _gate(folders: Sequence[str], **asked: Any) -> GateReport:
         gc.freeze()
     finally:
         gc.enable()
-    return gate(folders or [DEFAULT], **asked)
+    return gate(folders or [DEFAULT], tell=teller(sys.stderr), **asked)
+
+
+def teller(stream: TextIO, clock: Callable[[], float] = time.monotonic) -> Callable[[int, int], None]:
+    """Return what says how far a gate is: every two seconds on a terminal, in a log every fifteen."""
+    between = _TOLD_S if stream.isatty() else _LOGGED_S
+    due = clock() + between
+
+    def tell(done: int, of: int) -> None:
+        nonlocal due
+        if clock() >= due and done < of:
+            due = clock() + between
+            stream.write(f"judged {done} of {of} certificates\n")
+            stream.flush()
+
+    return tell
 
 
 def _bytes(data: bytes) -> None:

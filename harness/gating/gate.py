@@ -62,6 +62,7 @@ def gate(
     roots: Sequence[str] = (".",),
     prose: Sequence[Prose] = (),
     rules: Sequence[Rule] | None = None,
+    tell: Callable[[int, int], None] | None = None,
 ) -> GateReport:
     """Judge certificates folders.
 
@@ -77,6 +78,7 @@ def gate(
         roots: Trees that packages lie below, to tell which certificates speak of a changed file.
         prose: Texts that speak of the certificates of one folder.
         rules: Rules to run; all by default. A run with fewer rules says less, and lists which ran.
+        tell: Hears after each certificate how many of its folder are judged, and how many there are.
 
     Raises:
         UsageError: A folder does not exist, or none was named; signatures are required of nobody; a folder lies
@@ -109,7 +111,7 @@ def gate(
     named = asked_for(given) if rules is None else [one for one in rules if not one.option or one.option in given]
     run = _Run(named, asked)
     for root in folders:
-        _gate_folder(run, root)
+        _gate_folder(run, root, tell)
     if since is not None:
         run.covered = since.coverage([os.fspath(root) for root in folders], roots, run.patterns)
     return run.report()
@@ -233,7 +235,9 @@ def known(root: str | os.PathLike[str]) -> FolderFacts:
     return _read_folder(_Run((), Asked(day="")), root)
 
 
-def _read_folder(run: _Run, root: str | os.PathLike[str]) -> FolderFacts:
+def _read_folder(
+    run: _Run, root: str | os.PathLike[str], tell: Callable[[int, int], None] | None = None
+) -> FolderFacts:
     folder = scan(root)
     if not folder.exists:
         raise UsageError(f"no folder {folder.root!r}; name one that holds certificates")
@@ -242,14 +246,17 @@ def _read_folder(run: _Run, root: str | os.PathLike[str]) -> FolderFacts:
         if entry.kind is Kind.DRAFT:
             run.stops.append(f"{_place(entry)}: draft, not judged")
     facts = FolderFacts(folder, _read_ledger(run, folder), _Loader(), run.asked)
-    for entry in folder.of(Kind.CERTIFICATE):
+    waiting = list(folder.of(Kind.CERTIFICATE))
+    for count, entry in enumerate(waiting, 1):
         _gate_certificate(run, facts, entry)
+        if tell is not None:
+            tell(count, len(waiting))
     return facts
 
 
-def _gate_folder(run: _Run, root: str | os.PathLike[str]) -> None:
+def _gate_folder(run: _Run, root: str | os.PathLike[str], tell: Callable[[int, int], None] | None) -> None:
     first = len(run.findings)
-    facts = _read_folder(run, root)
+    facts = _read_folder(run, root, tell)
     folder = facts.folder
     for entry in folder.of(Kind.EVIDENCE):
         if entry.path not in facts.looked_at:

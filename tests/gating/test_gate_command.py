@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from harness.cli import main
+from harness.commands.gate import teller
+from harness.gating.gate import gate
 from tests.gating.change_fixtures import based, changing, committed, valid_since
 from tests.gating.fixtures import valid
 from tests.gating.policy_fixtures import DAY, HEAD, WHOLE
@@ -76,3 +79,17 @@ def test_a_base_that_is_not_there(tmp_path: Path) -> None:
 
     assert main(["gate", str(folder), "--since", "nowhere"]) == 4
     assert main(["gate", str(outside), "--since", "base"]) == 4
+
+
+def test_a_long_gate_says_how_far_it_is_and_a_short_one_is_silent(tmp_path: Path) -> None:
+    stream, seconds = StringIO(), iter([0.0, 1.0, 15.0, 15.0, 16.0, 31.0])
+
+    tell = teller(stream, lambda: next(seconds))
+    for done in (1, 2, 3, 4):
+        tell(done, 4)
+
+    assert stream.getvalue() == "judged 2 of 4 certificates\n"
+    valid(tmp_path)
+    heard: list[tuple[int, int]] = []
+    gate([tmp_path], tell=lambda done, of: heard.append((done, of)))
+    assert heard == [(1, 1)]
