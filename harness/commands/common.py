@@ -275,11 +275,11 @@ def why(cell: Mapping[str, object]) -> str:
     return reason_text(worst) if worst else str(cell.get("reason", ""))
 
 
-def excluded_words(code: str) -> str:
-    """Why a scenario leaves a cell out, as a line of a table has it."""
+def reason_words(code: str) -> str:
+    """Why a cell did not run, as a line of a table has it."""
     from harness.reporting.reasons import reason_sentence
 
-    words = reason_sentence(code).removesuffix(".")
+    words = reason_sentence(code).partition(". ")[0].removesuffix(".")
     return f"{words[:1].lower()}{words[1:]}"
 
 

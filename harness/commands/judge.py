@@ -11,10 +11,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from harness.commands.common import add_json, require_evidence, show, why
+from harness.commands.common import add_json, reason_words, require_evidence, show, why
 from harness.deriving.fields import mappings_at
 from harness.errors import ExitCode, NothingToDoError, UsageError
-from harness.model.values import Verdict
+from harness.model.values import Outcome, Verdict
 
 EXAMPLE = "example: statecert judge runs/*/evidence/A01-torch-tiny.jsonl\n         statecert judge --check certificates"
 
@@ -46,7 +46,8 @@ def _judge(paths: list[Path], *, as_json: bool) -> ExitCode:
         overall = Verdict(str(decision["overall"])) if isinstance(decision, Mapping) else Verdict.ERROR
         rows.extend({**row, "overall": overall, "evidence": path.name} for row in _rows(body))
         code = worse(code, _code(overall))
-    columns = [Column(key=key, header=key) for key in ("cell", "outcome", "overall", "why", "evidence")]
+    several = ("evidence",) if as_json or len(paths) > 1 else ()
+    columns = [Column(key=key, header=key) for key in ("cell", "outcome", "overall", "why", *several)]
     show(Table(title=counted(len(paths), "evidence file"), columns=columns, rows=rows), as_json=as_json)
     return code
 
@@ -55,6 +56,7 @@ def _rows(body: Mapping[str, object]) -> Iterator[dict[str, str | int]]:
     """One row per cell; of a campaign one per row of its results."""
     for cell in mappings_at(body, "cells"):
         said = why(cell)
+        said = reason_words(said) if cell["outcome"] == Outcome.EXCLUDED else said
         yield {"cell": str(cell["id"]), "outcome": str(cell["outcome"]), **({"why": said} if said else {})}
     for row in mappings_at(body, "results"):
         found = f"{row['located']} of {row['flips']} located"

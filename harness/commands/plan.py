@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from harness.commands.common import add_json, add_scenarios, chosen_plans, excluded_words, show
+from harness.commands.common import add_json, add_scenarios, chosen_plans, reason_words, show
 from harness.errors import ExitCode, NothingToDoError
 from harness.reporting.tables import Column, Table
 from harness.reporting.units import counted
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     rows: list[dict[str, str | int]] = [
         {
             "cell": cell.id,
-            "does": f"excluded: {excluded_words(cell.excluded)}" if cell.excluded else "runs",
+            "does": f"excluded: {reason_words(cell.excluded)}" if cell.excluded else "runs",
             "arms": len(cell.arms),
             "checks": len(cell.checks),
             "tokens": max((prompt.length for prompt in cell.prompts.values()), default=0),

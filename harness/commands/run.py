@@ -26,8 +26,8 @@ from harness.commands.common import (
     add_target,
     chosen_plans,
     chosen_target,
-    excluded_words,
     opened,
+    reason_words,
     require_folder,
     require_writable,
     show,
@@ -235,11 +235,13 @@ def _row(cell: Mapping[str, object], one: Finished, reason: str) -> dict[str, st
 def _why(cell: Mapping[str, object], one: Finished, absent: str, declared: Collection[str], words: str) -> str:
     said = why(cell)
     if cell["outcome"] == Outcome.EXCLUDED:
-        return excluded_words(said)
+        return reason_words(said)
     if words:
         return f"{said}: {words}"
     if cell["outcome"] == Outcome.NOT_SUPPORTED and said in frozenset(Capability):
         return f"{said}: a capability that the target does not declare"
+    if cell["outcome"] == Outcome.NOT_SUPPORTED and said == cell.get("reason"):
+        return f"{said}: {reason_words(said)}"
     if absent and cell["outcome"] == Outcome.NOT_RUN:
         return f"{said}: {absent}"
     lacking = control_lacks(one.plan, str(cell["id"]), declared) if said == "no_control" else []

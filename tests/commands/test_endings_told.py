@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from harness.commands.common import typed
+from harness.commands.common import reason_words, typed
 from harness.commands.run import broken_off, next_steps
 from harness.pipeline import Finished, own_scenarios
 from harness.wire.resources import resource_names, resource_text
@@ -115,6 +115,14 @@ def test_a_cell_that_is_asked_for_and_left_out_is_the_only_row_and_says_where_it
     assert "asks this cell in suite full" in row["why"]
     plan = statecert("plan", left_out, "--json", cwd=tmp_path)
     assert "excluded: the scenario asks this cell in suite full" in plan.stdout
+    (evidence,) = tmp_path.glob("runs/*/evidence/*.jsonl")
+    judged = statecert("judge", evidence, "--json", cwd=tmp_path)
+    assert [one["why"] for one in json.loads(judged.stdout)["rows"] if one["cell"] == left_out] == [row["why"]]
+
+
+def test_why_a_cell_did_not_run_is_one_line_whatever_the_code() -> None:
+    assert reason_words("session_option") == "the target does not know a session option that the scenario uses"
+    assert reason_words("engine_options").endswith("so it was not asked")
 
 
 def test_the_gate_of_a_run_speaks_before_what_comes_next(tmp_path: Path) -> None:
