@@ -75,7 +75,8 @@ def require_sound(store: Store, new: Sequence[Certificate] = (), events: Sequenc
     after = ledger_problems(bodies, (*store.events, *events))
     fresh = [one for one in after if (one.code, one.id) not in before]
     if fresh:
-        raise InvalidDocumentError(f"{fresh[0].code}: {fresh[0].message}", where=f"ledger event {fresh[0].id[:12]}")
+        message = f"{fresh[0].code}: {fresh[0].message}; the event is not written"
+        raise InvalidDocumentError(message, where=f"ledger event {fresh[0].id[:12]}")
 
 
 def write_event(folder: Path, event: Event) -> Path:

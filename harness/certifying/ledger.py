@@ -208,13 +208,13 @@ def _put_aside(store: Store, one: Certificate, created: str, *, mend: bool) -> t
 def _require_force(successor: Certificate) -> None:
     if successor.status.state is CertificateState.WITHDRAWN:
         message = f"successor_withdrawn: {successor.id} was withdrawn and can replace nothing; reinstate it first"
-        raise InvalidDocumentError(message, where="ledger")
+        raise InvalidDocumentError(f"{message}; the event is not written", where="ledger")
 
 
 def _require_not_superseded(one: Certificate) -> None:
     if one.status.state is CertificateState.SUPERSEDED:
         message = f"two_successors: {one.id} was superseded by {one.status.superseded_by} already"
-        raise InvalidDocumentError(message, where="ledger")
+        raise InvalidDocumentError(f"{message}; the event is not written", where="ledger")
 
 
 def _stops_behind(store: Store, one: Certificate) -> Sequence[Certificate]:

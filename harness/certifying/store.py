@@ -66,12 +66,13 @@ class Store:
         Raises:
             UsageError: It is too short, or none or several ids begin so.
         """
-        shown = repr(head[:64])
+        shown, lists = repr(head[:64]), f"; `statecert report {self.folder}` lists what is there"
         if len(head) < LEAST_HEAD or not _HEX.issuperset(head):
-            raise UsageError(f"found {shown}; wanted are the first digits of an id, at least {LEAST_HEAD} hex digits")
+            wanted = f"the first digits of an id, at least {LEAST_HEAD} hex digits"
+            raise UsageError(f"found {shown}; wanted are {wanted}{lists}")
         found = sorted(one for one in self.certificates if one.startswith(head))
         if not found:
-            raise UsageError(f"no certificate {shown} in {self.folder}; `statecert report` lists what is there")
+            raise UsageError(f"no certificate {shown} in {self.folder}{lists}")
         if len(found) > 1:
             raise UsageError(f"{len(found)} certificates begin with {shown}: {', '.join(found[:4])}; give more digits")
         return self.certificates[found[0]]

@@ -232,6 +232,10 @@ def require_evidence(path: Path, command: str) -> None:
         )
 
 
+_MOST_WHOLE: Final = 8
+"""Columns up to which a table on a pipe keeps the names of its rows in one piece."""
+
+
 def show(table: Table, *, as_json: bool) -> None:
     """Print a table to standard output."""
     from harness.reporting.tables import render_json, render_terminal
@@ -239,7 +243,7 @@ def show(table: Table, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.buffer.write(render_json(table))
         return
-    whole = () if sys.stdout.isatty() else ("cell",)
+    whole = () if sys.stdout.isatty() or len(table.columns) > _MOST_WHOLE else ("cell", "mutant")
     sys.stdout.write(render_terminal(table, colour=use_colour(), width=width(), whole=whole))
 
 

@@ -41,6 +41,7 @@ def test_a_superseded_record_is_not_superseded_again(tmp_path: Path) -> None:
 
     assert first.id in str(refused.value)
     assert second.id in str(refused.value)
+    assert str(refused.value).endswith("; the event is not written")
 
 
 def test_a_withdrawn_record_replaces_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from harness.commands.common import show
 from harness.reporting.tables import Column, Table, render_json, render_terminal
 
 COLUMNS = (
@@ -66,6 +69,16 @@ def test_nothing_is_lost_beside_a_column_that_is_kept_whole() -> None:
 
         for word in title.split():
             assert word in shown
+
+
+def test_names_of_cells_and_mutants_are_whole_on_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "K04.server-lost-in-restart-and-told-to-be-there"
+    columns = (Column(key="mutant", header="mutant"), *COLUMNS)
+    rows: list[dict[str, str | int]] = [{"mutant": name, "id": "x " * 60, "parts": 1, "outcome": "y " * 60}]
+
+    show(Table(title="", columns=columns, rows=rows), as_json=False)
+
+    assert name in capsys.readouterr().out
 
 
 def test_a_hostile_value_changes_nothing_but_its_cell() -> None:
