@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fakes.forked import Forking, forked_children
+from tests.fakes.forked import Forking, end_templates, forked_children
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,6 +19,12 @@ def _unflushed() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: os.fstat(descriptor) and None)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_template_is_left() -> Iterator[None]:
+    yield
+    end_templates()
 
 
 @pytest.fixture(scope="module")
