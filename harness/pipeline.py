@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import socket
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -72,10 +72,26 @@ def available_scenarios(folder: Path | None = None) -> dict[str, Scenario]:
     return dict(sorted(found.items()))
 
 
+def shipped_scenarios(ids: Collection[str]) -> dict[str, Scenario]:
+    """Scenarios of the package with these ids, by id: the other files are not read; an id that has none is left out.
+
+    Raises:
+        InvalidScenarioError: A file does not fit its schema.
+    """
+    return {one.id: one for one in (parse_scenario(text, where) for where, text in _shipped(ids))}
+
+
+def _shipped(ids: Collection[str] | None = None) -> Iterator[tuple[str, bytes]]:
+    """Files of the package; their names begin with their ids."""
+    for name in resources.resource_names("scenarios"):
+        identity = name.rpartition("/")[2].partition("-")[0]
+        if name.endswith(".yaml") and (ids is None or identity in ids):
+            yield f"scenarios/{name}", resources.resource_text("scenarios", name)
+
+
 def _texts(folder: Path | None) -> Iterator[tuple[str, bytes]]:
     if folder is None:
-        for name in (one for one in resources.resource_names("scenarios") if one.endswith(".yaml")):
-            yield f"scenarios/{name}", resources.resource_text("scenarios", name)
+        yield from _shipped()
         return
     if not folder.is_dir():
         raise UsageError(f"no folder {folder}; --scenarios wants a folder of YAML files")

@@ -318,10 +318,11 @@ def read_value(text: str) -> str | int | bool:
 
 def chosen_scenarios(names: Sequence[str], folder: Path | None) -> list[tuple[Scenario, list[str]]]:
     """Scenarios that the names ask for, each with the ids of the cells that were named (empty: all)."""
-    from harness.pipeline import available_scenarios, read_scenario
+    from harness.pipeline import read_scenario
 
     paths = [name for name in names if name.endswith((".yaml", ".yml"))]
-    known = available_scenarios(folder) if len(paths) < len(names) or not names else {}
+    ids = [name.partition("[")[0] for name in names if name not in paths]
+    known = _known(ids, folder) if ids or not names else {}
     chosen: dict[str, tuple[Scenario, list[str]]] = {}
     for path in paths:
         scenario = read_scenario(Path(path))
@@ -340,6 +341,15 @@ def chosen_scenarios(names: Sequence[str], folder: Path | None) -> list[tuple[Sc
     if not chosen:
         raise NothingToDoError(f"no scenario in {folder or 'the package'}")
     return list(chosen.values())
+
+
+def _known(ids: Sequence[str], folder: Path | None) -> Mapping[str, Scenario]:
+    """The scenarios that may be asked for: of the package those of these ids alone, where it has them all."""
+    from harness.pipeline import available_scenarios, shipped_scenarios
+
+    wanted = {one.upper() for one in ids}
+    found = shipped_scenarios(wanted) if folder is None and wanted else {}
+    return found if found and found.keys() == wanted else available_scenarios(folder)
 
 
 def _require_suite(suite: str, chosen: Sequence[tuple[Scenario, Sequence[str]]], *, named: bool) -> None:

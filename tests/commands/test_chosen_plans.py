@@ -9,7 +9,9 @@ import pytest
 
 from harness.commands.common import add_scenarios, chosen_plans
 from harness.errors import UsageError
-from harness.pipeline import SCALED, available_scenarios
+from harness.model.scenario import Scenario
+from harness.pipeline import SCALED, available_scenarios, shipped_scenarios
+from harness.wire.scenario_doc import parse_scenario
 
 
 def plans(*words: str) -> list[tuple[str, str]]:
@@ -20,6 +22,27 @@ def plans(*words: str) -> list[tuple[str, str]]:
 
 def test_a_scenario_that_is_named_runs_scaled_where_the_default_suite_leaves_it_out() -> None:
     assert plans("A01", "A16") == [("A01", "default"), ("A16", "more")]
+
+
+def test_a_scenario_that_is_named_is_read_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def noted(text: bytes, where: str) -> Scenario:
+        read.append(where)
+        return parse_scenario(text, where)
+
+    monkeypatch.setattr("harness.pipeline.parse_scenario", noted)
+
+    assert plans("a01[scale=16,arch=attention,route=ar]") == [("A01", "default")]
+
+    assert read == ["scenarios/A/A01-restored-prefill.yaml"]
+
+
+def test_every_shipped_scenario_is_found_by_its_id() -> None:
+    everything = available_scenarios()
+
+    assert shipped_scenarios(everything.keys()) == everything
+    assert shipped_scenarios(["Z99"]) == {}
 
 
 def test_without_names_it_is_the_default_suite() -> None:
