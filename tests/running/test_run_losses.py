@@ -28,6 +28,7 @@ from tests.fakes.toy_support import (
     toy_target,
 )
 
+pytestmark = pytest.mark.usefixtures("forked_toys")
 CHECKS = [EXACT, SEEN]
 
 
