@@ -101,7 +101,7 @@ def test_xdist_keeps_a_scenario_on_one_worker(foreign: Path) -> None:
     assert "A90: certificate" in done.stdout
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
 def test_a_child_that_ends_badly_when_all_is_done_fails_the_session(foreign: Path, workers: tuple[str, ...]) -> None:
     (foreign / "scenarios" / "A90-toy.yaml").write_text(
         TOY_SCENARIO.replace("engine: {}", "engine: {misbehave: fail_at_the_end, during: close}")
@@ -159,7 +159,7 @@ def test_cells_of_which_none_ran_are_exit_5_whatever_else_passed(foreign: Path, 
     assert done.returncode == 5, done.stdout
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
 def test_a_suite_that_no_scenario_has_is_exit_5_whatever_else_passed(foreign: Path, workers: tuple[str, ...]) -> None:
     done = run(foreign, "-q", *workers, "--statecert-suite", "defualt", *TOY)
 
