@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from harness.adapters.mutants.base import Mutant, Stop
 from harness.torch_engine.engine import TorchEngine
 from harness.torch_engine.handles import SessionHandle
 from harness.torch_engine.options import SessionOptions
+from harness.torch_engine.rolling import Mark, Trail
 from harness.torch_engine.sampling import Sampler
 from harness.torch_engine.session import TorchSession
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 class _Known(TorchEngine):
@@ -53,11 +57,25 @@ class _Overwriting(TorchSession):
         super().restore(handle)
         self.did("restore")
 
+    def adopt(self, meta: bytes, parts: Mapping[str, Buffer], prompt: Sequence[int] = ()) -> None:
+        super().adopt(meta, parts, prompt)
+        self.did("import")
+
+    def new_trail(self) -> Trail:
+        return _Telling(self)
+
     def close(self) -> None:
         if isinstance(self.engine, _Known) and self in self.engine.opened:
             self.did("close")
             self.engine.opened = tuple(one for one in self.engine.opened if one is not self)
         super().close()
+
+
+class _Telling(Trail):
+    def put_back(self, target: int, mark: Mark | None) -> None:
+        super().put_back(target, mark)
+        if isinstance(self.session, _Overwriting):
+            self.session.did("rollback")
 
 
 class _Decoding(_Overwriting):
@@ -76,9 +94,21 @@ class _Closing(_Overwriting):
     when = "close"
 
 
+class _Importing(_Overwriting):
+    when = "import"
+
+
+class _TakingBack(_Overwriting):
+    when = "rollback"
+
+
 def _stop(meanwhile: str) -> Stop:
     cell = {"arch": "hybrid", "meanwhile": meanwhile}
     return Stop(scenario="A66", cell=cell, check="stands", part="recurrent", phase="seen")
+
+
+def _stop_too(meanwhile: str) -> Stop:
+    return Stop(scenario="A70", cell={"meanwhile": meanwhile}, check="stands", part="recurrent", phase="seen")
 
 
 class ScratchOfDecode(Mutant):
@@ -115,3 +145,21 @@ class ScratchOfClose(Mutant):
     stopped_by = _stop("close")
     engine = _Known
     session = _Closing
+
+
+class ScratchOfImport(Mutant):
+    """An image is taken in where a prompt of another session has its recurrent state between two chunks."""
+
+    mutant_id = "K07.scratch-of-import"
+    stopped_by = _stop_too("import")
+    engine = _Known
+    session = _Importing
+
+
+class ScratchOfRollback(Mutant):
+    """A rollback is made where a prompt of another session has its recurrent state between two chunks."""
+
+    mutant_id = "K07.scratch-of-rollback"
+    stopped_by = _stop_too("rollback")
+    engine = _Known
+    session = _TakingBack
