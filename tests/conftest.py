@@ -40,3 +40,11 @@ def forked_toys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Children of this file's engines are forked of one that has imported the toy engine; see `tests.fakes.forked`."""
     with forked_children(tmp_path_factory.mktemp("forked"), "toy"):
         yield
+
+
+@pytest.fixture(scope="module")
+def plain_aborts() -> Iterator[None]:
+    """An abort of llama.cpp ends the process without a debugger, which takes a second and prints frames."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GGML_NO_BACKTRACE", "1")
+        yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from harness.errors import EngineCrashedError, RefusedError
 from harness.model.target import Target
 from harness.model.values import Capability, Outcome
 
-pytestmark = pytest.mark.usefixtures("forked")
+pytestmark = pytest.mark.usefixtures("plain_aborts", "forked")
 ENGINE = "llamacpp"
 MISSING = [name for name in ("xllamacpp", "gguf", "cffi") if find_spec(name) is None]
 INSTALLED = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (extra llamacpp)")
@@ -172,18 +173,25 @@ def test_a_cut_sequence_file_ends_the_process_and_the_harness_says_how(tmp_path:
     assert caught.value.status == -6
 
 
+@pytest.fixture(scope="module")
+def refusing(forked: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineHost]:
+    """A host whose engines are all refused."""
+    with host(tmp_path_factory.mktemp("refusing")) as opened:
+        opened.ensure()
+        yield opened
+
+
 @INSTALLED
 @pytest.mark.parametrize(
     "options",
     [{"nothing": 1}, {"arch": "moe"}, {"k_type": "f8"}, {"kv": "some"}, {"v_type": "q8_0"}, {"model": "none"}],
 )
-def test_an_option_that_cannot_be_is_refused(options: dict[str, str | int], tmp_path: Path) -> None:
-    with host(tmp_path) as opened:
-        opened.ensure()
-        with pytest.raises(RefusedError) as caught:
-            opened.open_engine(options)
+def test_an_option_that_cannot_be_is_refused(options: dict[str, str | int], refusing: EngineHost) -> None:
+    with pytest.raises(RefusedError) as caught:
+        refusing.open_engine(options)
 
     assert caught.value.code == "unsupported"
+    assert refusing.children == 1
 
 
 @INSTALLED

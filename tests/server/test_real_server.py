@@ -27,7 +27,7 @@ from harness.wire.evidence_doc import read_evidence
 MISSING = [name for name in ("xllamacpp", "gguf") if find_spec(name) is None]
 pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (extra llamacpp)"),
-    pytest.mark.usefixtures("forked"),
+    pytest.mark.usefixtures("plain_aborts", "forked"),
 ]
 ENGINE = "server"
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
