@@ -23,6 +23,8 @@ from harness.reporting.units import counted
 from harness.running.run import INTERRUPTED, OpenRun
 from harness.wire.evidence_doc import EvidenceWriter
 
+_MOST_NAMED: Final = 12
+"""Scenarios that a line names; of more it has the count."""
 ACCELERATOR: Final = "accelerator"
 """Device name that stands for the first one that is not the CPU."""
 
@@ -134,9 +136,9 @@ class LiveRuns:
             self._written.insert(0, f"run folder {self._bench.folder}")
             if self._nothing_ran:
                 files = counted(len(self._nothing_ran), "file")
-                self._written.append(
-                    f"nothing ran, so only evidence was written ({files}): {', '.join(self._nothing_ran)}"
-                )
+                more = len(self._nothing_ran) - _MOST_NAMED
+                names = ", ".join(self._nothing_ran[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+                self._written.append(f"nothing ran, so only evidence was written ({files}): {names}")
         return self._written
 
     def _opened(self, plan: Plan) -> _Open:
