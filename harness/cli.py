@@ -153,6 +153,8 @@ def guarded(name: str, words: Sequence[str]) -> int:
     except KeyboardInterrupt as stop:
         sys.stderr.write(f"statecert: interrupted; {str(stop) or 'what was written before is intact'}\n")
         return int(ExitCode.BROKEN)
+    except ModuleNotFoundError as problem:
+        return _lacking(name, problem)
     except BrokenPipeError:
         sys.stderr.close()
         return int(ExitCode.BROKEN)
@@ -166,6 +168,24 @@ def _harmless(text: object) -> str:
     from harness.reporting.escape import lines
 
     return lines(text)
+
+
+def _lacking(name: str, problem: ModuleNotFoundError) -> int:
+    """Say which package is missing: a gate is installed with few of them, and other commands need more."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    module = (problem.name or "").partition(".")[0]
+    package = {"yaml": "pyyaml", "nacl": "pynacl"}.get(module, module.replace("_", "-"))
+    try:
+        needed = [one for one in requires("statecert") or () if "extra ==" not in one]
+    except PackageNotFoundError:
+        return _broken(problem)
+    if not any(one.startswith(package) and not one[len(package) :][:1].isalnum() for one in needed):
+        return _broken(problem)
+    sys.stderr.write(
+        f"statecert: {name} needs the package {package}, which is not installed here: pip install {package}\n"
+    )
+    return int(ExitCode.USAGE)
 
 
 def _broken(problem: Exception) -> int:

@@ -89,6 +89,25 @@ def test_unknown_command_option_or_argument(tmp_path: Path) -> None:
     assert statecert("judge", cwd=tmp_path).returncode == 4
 
 
+@ends("any", "a package that")
+def test_a_package_that_is_not_there_is_named_and_a_module_that_is_none_is_a_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from harness.cli import main
+
+    def absent(*words: object) -> int:
+        raise ModuleNotFoundError("No module named 'rich'", name=next(names))
+
+    names = iter(["rich.text", "yaml", "ric", "harness.commands.nothing"])
+    monkeypatch.setattr("harness.commands.gate.run_plain", absent)
+
+    assert [main(["gate", str(tmp_path)]) for _ in range(4)] == [4, 4, 3, 3]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "statecert: gate needs the package rich, which is not installed here: pip install rich"
+    assert lines[1].endswith("pip install pyyaml")
+    assert lines[2].startswith("statecert: internal error: ModuleNotFoundError")
+
+
 @ends("any", "a scenario, target")
 def test_malformed_scenario_or_unknown_name(tmp_path: Path) -> None:
     (tmp_path / "A91-bad.yaml").write_text(TOY_SCENARIO.replace("role: reference", "role: reverence"))
