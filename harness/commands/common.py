@@ -268,7 +268,10 @@ def reason_text(check: Mapping[str, object]) -> str:
         return f"{check['id']}: {check.get('reason', '')}".rstrip(": ")
     if compares:
         return f"{check['id']}: {observed} differing, demanded {limit}{reason}"
-    return f"{check['id']}: {observed}{unit if isinstance(observed, int) else ''}, demanded {limit}{reason}"
+    found = f"{observed}{unit if isinstance(observed, int) else ''}"
+    same_length = check.get("reason") == "other_image" and observed == limit
+    demanded = "as demanded, and yet another content" if same_length else f"demanded {limit}"
+    return f"{check['id']}: {found}, {demanded}{reason}"
 
 
 def why(cell: Mapping[str, object]) -> str:

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from harness.commands.common import reason_words, typed
+from harness.commands.common import reason_text, reason_words, typed
 from harness.commands.run import broken_off, next_steps
 from harness.pipeline import Finished, own_scenarios
 from harness.wire.resources import resource_names, resource_text
@@ -118,6 +118,20 @@ def test_a_cell_that_is_asked_for_and_left_out_is_the_only_row_and_says_where_it
     (evidence,) = tmp_path.glob("runs/*/evidence/*.jsonl")
     judged = statecert("judge", evidence, "--json", cwd=tmp_path)
     assert [one["why"] for one in json.loads(judged.stdout)["rows"] if one["cell"] == left_out] == [row["why"]]
+
+
+def test_an_image_of_the_right_length_is_not_said_to_miss_it() -> None:
+    image = {
+        "id": "image",
+        "observed": 7946,
+        "limit": 7946,
+        "unit": "bytes",
+        "reason": "other_image",
+        "code": "IMG.SAME",
+    }
+
+    assert reason_text(image) == "image: 7946 bytes, as demanded, and yet another content (other_image)"
+    assert reason_text({**image, "limit": 8000}) == "image: 7946 bytes, demanded 8000 (other_image)"
 
 
 def test_why_a_cell_did_not_run_is_one_line_whatever_the_code() -> None:
