@@ -132,7 +132,7 @@ class RingBackTwice(Mutant):
     """Put back twice with nothing forwarded in between, a window is turned by one row."""
 
     mutant_id = "K09.ring-back-twice"
-    stopped_by = Stop(scenario="A67", cell={"arch": "sliding"}, check="twice", part="window", phase="end")
+    stopped_by = Stop(scenario="A67", cell={"arch": "sliding"}, check="twice-in", part="window", phase="restored")
     session = _BackTwice
 
 
@@ -184,7 +184,7 @@ class ForkOfClosed(Mutant):
     """A fork shares its first page with the session that it came from, which frees it when it is closed."""
 
     mutant_id = "K07.fork-of-closed"
-    stopped_by = Stop(scenario="A67", cell={"arch": "hybrid"}, check="closed", part="recurrent", phase="end")
+    stopped_by = Stop(scenario="A67", cell={"arch": "hybrid"}, check="closed-stands", part="kv", phase="seen")
     engine = _Family
     session = _TrunkCloses
 
@@ -193,7 +193,7 @@ class ForkOfMovedOn(Mutant):
     """A fork shares its first page with the session that it came from, which frees it when it begins something else."""
 
     mutant_id = "K07.fork-of-moved-on"
-    stopped_by = Stop(scenario="A67", cell={"arch": "hybrid"}, check="moved-on", part="recurrent", phase="end")
+    stopped_by = Stop(scenario="A67", cell={"arch": "hybrid"}, check="moved-on-stands", part="kv", phase="seen")
     engine = _Family
     session = _TrunkBegins
 
