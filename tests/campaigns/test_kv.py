@@ -27,7 +27,8 @@ from harness.deriving.ids import certificate_id
 from harness.deriving.kv_entries import NAMES, TYPES, derive_entries
 from harness.deriving.kv_figures import composed, fewest_of, interval, lcg2_bytes, lower_bound_ppm, overlap, percentile
 from harness.deriving.kv_plan import Group, is_slice, plan_groups
-from harness.engines import registry
+from harness.engines import host, registry
+from harness.engines.process import started
 from harness.errors import ExitCode, InvalidDocumentError, UsageError
 from harness.gating.gate import gate
 from harness.model.certificate import Certificate, Status
@@ -436,6 +437,7 @@ def test_an_engine_without_pages_is_refused_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "fakes"))
+    monkeypatch.setattr(host, "started", started)  # it does not need what the others are forked of
 
     assert cli.main(["kv", "--target", "toy", "--out", str(tmp_path)]) == ExitCode.NOTHING
     assert "toy does not offer its K/V rows as pages" in capsys.readouterr().err

@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
+from typing import Self
 
 import pytest
 
 from harness.engines import host, registry
 from harness.engines.forking import Template, can_fork
 from harness.engines.process import Process, process_environment
+from harness.mutation import workshops
 
 _OF_EACH_TEST = "PYTEST_CURRENT_TEST"
 _OF_THE_ENGINE = {
@@ -87,6 +89,24 @@ class Forking:
         return _tasks(self._asked.pid)
 
 
+class Lent:
+    """A template that a command takes for its own and ends, and that the next one finds again; see `Template`."""
+
+    def __init__(self, adapter: str, group: str, log: Path, *, beside: int = 1) -> None:
+        assert group == registry.ENGINES
+        self._forking, self._beside = Forking(log.parent, adapter), beside
+
+    def spawn(self, log: Path, to_child: int, from_child: int) -> Process:
+        """See `harness.engines.forking.Template.spawn`."""
+        return self._forking.started(log, to_child, from_child, beside=self._beside)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """It stays."""
+
+
 def end_templates() -> None:
     """End all templates."""
     while _KEPT:
@@ -113,11 +133,13 @@ def _tasks(pid: int) -> int:
 
 @contextmanager
 def forked_children(folder: Path, adapter: str = "torch") -> Iterator[Forking | None]:
-    """Fork the children of every host of this process, where this machine can; None: it cannot."""
+    """Fork the children of every host of this process, and of workshops of mutants, where this machine can; None: it
+    cannot."""
     if not can_fork("cpu"):
         yield None
         return
     forking = Forking(folder, adapter)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(host, "started", forking.started)
+        patch.setattr(workshops, "Template", Lent)
         yield forking

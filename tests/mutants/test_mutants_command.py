@@ -62,6 +62,7 @@ def test_nothing_matches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "K99" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_matrix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         run("K04.miss-reason-blank", "--scenario", "E11", "--scenario", "F03", "--matrix", out=tmp_path)

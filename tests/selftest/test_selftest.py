@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -68,13 +69,6 @@ def test_a_rule_that_does_not_fire_fails_its_question(tmp_path: Path, monkeypatc
     assert answers["CG104"].reason.startswith("silent_on_")
 
 
-def test_hostile_records_and_judging_are_asked(tmp_path: Path) -> None:
-    answers = list(selftest.questions(tmp_path, ["determinism", "hostile"]))
-
-    assert {one.outcome for one in answers} == {"pass"}
-    assert {one.group for one in answers} == {"determinism", "hostile"}
-
-
 def test_a_question_that_compares_nothing_is_no_pass() -> None:
     def breaks() -> int:
         raise ZeroDivisionError
@@ -123,11 +117,18 @@ def test_its_certificate_is_issued_gated_and_told(records: Flown, tmp_path: Path
     assert main(["report", str(tmp_path), "--certificate", path.stem[-12:]]) == 0
 
 
-def test_the_command_without_mutants_ends_in_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_without_mutants_ends_in_0_and_asks_hostile_records_and_judging(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code = main(["selftest", "--without", "mutants", "--without", "rules", "--out", str(tmp_path)])
 
     assert code == 0
     assert "self-test: pass" in capsys.readouterr().out
+    [path] = tmp_path.rglob("selftest.jsonl")
+    answers = [line for line in map(json.loads, path.read_text().splitlines()) if line["type"] == "asked"]
+    apart = [line for line in answers if line["group"] in ("determinism", "hostile")]
+    assert {line["outcome"] for line in apart} == {"pass"}
+    assert {line["group"] for line in apart} == {"determinism", "hostile"}
 
 
 def test_the_mutants_of_a_self_test_exist_and_are_of_different_kinds() -> None:
