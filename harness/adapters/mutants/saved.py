@@ -106,6 +106,29 @@ class SavedAfterHitShort(Mutant):
     session = _ShortAfterHit
 
 
+class _TurnShort(TorchSession):
+    hit = False
+
+    def begin(self, prompt: Sequence[int], use_cache: bool) -> int:  # noqa: FBT001 - the seam's signature
+        cached = super().begin(prompt, use_cache)
+        self.hit = cached > 0
+        return cached
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        super().extend(tokens)
+        stream = self.layout("prefix").rows[0]
+        if self.hit and stream.rows:
+            bytes_view(stream.tensor[stream.rows - 1 : stream.rows]).zero_()
+
+
+class TurnAfterHitShort(Mutant):
+    """The turn after a hit leaves the last row of its keys unwritten."""
+
+    mutant_id = "K02.turn-after-hit-short"
+    stopped_by = Stop(scenario="A68", check="turn", part="kv", phase="prefilled")
+    session = _TurnShort
+
+
 class _BackTwice(TorchSession):
     back = False
 
