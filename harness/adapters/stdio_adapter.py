@@ -293,7 +293,9 @@ def _started(options: Options) -> Driver:
         raise RefusedError(RefusalCode.UNSUPPORTED, f"{BUILD_OPTION} is {build!r}; allowed are own and other")
     command = options.get(OTHER_COMMAND if build == "other" else COMMAND, "")
     if not isinstance(command, str) or not command:
-        raise RefusedError(RefusalCode.UNSUPPORTED, "no command; say --command ./driver or --option command=./driver")
+        raise RefusedError(
+            RefusalCode.UNSUPPORTED, "no command; say --option command=./driver (to conform also --command ./driver)"
+        )
     if isinstance(patience, bool) or not isinstance(patience, int) or patience < 1:
         raise RefusedError(RefusalCode.UNSUPPORTED, f"{PATIENCE} is {patience!r}; allowed are whole seconds from 1")
     return Driver(command, patience)
