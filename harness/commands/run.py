@@ -240,12 +240,12 @@ def _why(cell: Mapping[str, object], one: Finished, absent: str, declared: Colle
         return f"{said}: {words}"
     if cell["outcome"] == Outcome.NOT_SUPPORTED and said in frozenset(Capability):
         return f"{said}: a capability that the target does not declare"
+    lacking = control_lacks(one.plan, str(cell["id"]), declared) if said == "no_control" else []
+    if lacking:
+        return f"{said}: declare {', '.join(lacking)}"
     if cell["outcome"] == Outcome.NOT_SUPPORTED and said == cell.get("reason"):
         return f"{said}: {reason_words(said)}"
-    if absent and cell["outcome"] == Outcome.NOT_RUN:
-        return f"{said}: {absent}"
-    lacking = control_lacks(one.plan, str(cell["id"]), declared) if said == "no_control" else []
-    return f"{said}: declare {', '.join(lacking)}" if lacking else said
+    return f"{said}: {absent}" if absent and cell["outcome"] == Outcome.NOT_RUN else said
 
 
 def control_lacks(plan: Plan, cell: str, declared: Collection[str]) -> list[str]:
