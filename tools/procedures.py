@@ -2,8 +2,8 @@
 
 The first digest is the scenario's present one; ``--keep`` leaves former ones behind it, so that records made before an
 edit still count, and writes down since when each makes no new ones. Without it a changed procedure makes its
-certificates stale (rule CG603), which is what an edit of a check or a limit should do. ``--check`` compares with the
-file and writes nothing.
+certificates stale (rule CG603), which is what an edit of a check or a limit should do; former ones of scenarios that
+did not change stay. ``--check`` compares with the file and writes nothing.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare with the file; 1 if it differs")
     parser.add_argument("--keep", action="store_true", help="keep former digests of changed procedures")
     options = parser.parse_args()
-    former, replaced = known() if options.keep or options.check else ({}, {})
+    former, replaced = known()
+    keep = options.keep or options.check
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     scenarios = available_scenarios()
     digests = {
-        name: [one.procedure_digest, *(old for old in former.get(name, [])[:] if old != one.procedure_digest)]
+        name: [one.procedure_digest, *_former(former.get(name, []), one.procedure_digest, keep=keep)]
         for name, one in scenarios.items()
     }
     scales = {name: max(map(max, one.suites.values())) for name, one in scenarios.items()}
@@ -49,6 +50,11 @@ def main() -> int:
     FILE.write_bytes(data)
     print(f"{len(digests)} scenarios in scenarios/procedures.json")
     return 0
+
+
+def _former(held: list[str], digest: str, *, keep: bool) -> list[str]:
+    """The digests that stay behind the present one."""
+    return [old for old in held if old != digest] if keep or held[:1] == [digest] else []
 
 
 def known() -> tuple[dict[str, list[str]], dict[tuple[str, str], str]]:
