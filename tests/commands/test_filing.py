@@ -121,6 +121,7 @@ def test_after_a_run_that_was_killed_while_it_filed_the_next_one_says_what_mends
     assert statecert(*one, cwd=two).returncode == 0
     time.sleep(1.1)  # a run that began within the same second is no newer one
     assert run_by(KILLED_WHILE_IT_FILES, two, *one).returncode == 9
+    time.sleep(1.1)
 
     stuck = statecert(*one, cwd=two)
     words = stuck.stderr.strip().rpartition("statecert ")[2].split()
