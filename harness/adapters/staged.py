@@ -24,7 +24,7 @@ from harness.torch_engine.errors import CapacityError, MetadataError, SessionSta
 from harness.torch_engine.kv.types import element_type
 from harness.torch_engine.metadata import Metadata
 from harness.torch_engine.options import EngineOptions, SessionOptions
-from harness.torch_engine.rolling import Trail
+from harness.torch_engine.rolling import Mark, Trail
 from harness.torch_engine.session import TorchSession
 from harness.torch_engine.settings import read_settings
 from harness.torch_engine.state import HOST_LAYER, FixedPart, RowStream, StateLayout
@@ -304,10 +304,16 @@ def _host(name: str, family: str, tensor: Tensor) -> FixedPart:
 
 
 class StagedTrail(Trail):
-    """A rollback by the library's own means."""
+    """A rollback of the cache by the library's own means; what the library does not know is kept here.
+
+    The generator has no part in a forward, so that at any position it is what it was at the last one noted before.
+    """
 
     def note(self) -> None:
-        """The library keeps what it keeps."""
+        """Keep the generator and the count of sampled tokens; the library keeps what it keeps."""
+        if self.recording:
+            s = self.session
+            self.marks[s.position] = Mark((), s.buffers.rng.clone(), s.decoded)
 
     def begin(self) -> None:
         """Let the library keep what it needs.
@@ -321,6 +327,7 @@ class StagedTrail(Trail):
         assert isinstance(buffers, StagedBuffers)  # noqa: S101 - its session was made with them
         buffers.model.record(buffers.held.cache)
         self.recording = True
+        self.note()
 
     def back(self, count: int) -> None:
         """Let the library take tokens back; then the rest of the session follows.
@@ -341,7 +348,11 @@ class StagedTrail(Trail):
         buffers.history_rows = target
         buffers.logits.zero_()
         s.position, s.logits_valid = target, False
-        s.decoded = min(s.decoded, max(0, target - len(s.prompt)))
+        mark = max((noted for noted in self.marks if noted <= target), default=None)
+        if mark is not None:
+            buffers.rng.copy_(self.marks[mark].rng)
+        s.decoded = self.marks[mark].decoded if mark is not None else min(s.decoded, max(0, target - len(s.prompt)))
+        self.forget_above(target)
 
 
 class StagedSession(TorchSession):

@@ -13,6 +13,7 @@ from harness.reporting.units import counted, number
 from harness.reporting.view import Fact, Head, Problem, Section, Sheet
 
 _MOST = 40
+_FUZZED = {"gate": "Fuzzing of the gate", "codec": "Fuzzing of the codecs"}
 
 
 def fuzz(certificate: Certificate) -> Told:
@@ -32,7 +33,7 @@ def fuzz(certificate: Certificate) -> Told:
         f"{number(found)} of {counted(controls, 'planted hole')} found."
     )
     return Told(
-        title="Fuzzing of the gate",
+        title=_FUZZED.get(text(body, "subject", "model", "name"), "Fuzzing"),
         sentence=said,
         claims=_claims(certificate, said),
         no_claims=[

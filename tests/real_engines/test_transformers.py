@@ -144,6 +144,25 @@ def test_recording_goes_on_after_a_rollback(adapter, preset: str) -> None:  # ty
     assert differing(state(session), state(other)) == []
 
 
+@pytest.mark.parametrize("taken", [1, 3, 5])
+def test_a_rollback_takes_the_generator_back(adapter, taken: int) -> None:  # type: ignore[no-untyped-def]
+    drawn = {"temperature_ppm": 1_000_000, "seed": 7}
+    engine = opened(adapter, preset="llama")
+    session, other = engine.open_session({}), engine.open_session({})
+    for one, count in ((session, 5), (other, 5 - taken)):
+        forwarded(one)
+        one.record()
+        if count:
+            one.decode(count, drawn)
+
+    session.rollback(taken)
+    for one in (session, other):
+        extended(one, MORE[:7])
+        one.decode(3, drawn)
+
+    assert differing(state(session), state(other)) == []
+
+
 def test_more_than_a_window_is_recorded_and_taken_back(adapter) -> None:  # type: ignore[no-untyped-def]
     engine = opened(adapter, preset="gemma3")
     session, other = engine.open_session({}), engine.open_session({})

@@ -128,6 +128,7 @@ def test_a_forgery_that_an_engine_does_not_know_makes_a_cell_that_is_not_support
         ({"how": "fragment"}, "short_buffer"),
         ({"how": "flip", "at": 0, "mask": 4}, "format"),
         ({"how": "flip", "at": -1}, "format"),
+        ({"how": "flip", "at": -4_000_000}, "format"),
         ({"how": "forge", "what": "version"}, "unsupported"),
     ],
 )
