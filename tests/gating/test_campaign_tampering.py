@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 
 from harness.deriving.ids import certificate_id
 from harness.errors import ExitCode, StatecertError
+from harness.gating.campaigns import QUESTIONS
 from harness.gating.gate import gate
 from harness.model.certificate import Certificate, Status
 from harness.model.values import CertificateState
 from tests.gating.tampered_lines import EXCEPTIONS, current, decision, lines_of, survivors
-from tests.gating.test_tampering import changed, filed, places, written
+from tests.gating.test_tampering import DROPPED, changed, filed, places, written
 
 CAMPAIGNS = sorted(current())
 QUICK = 2
@@ -47,6 +49,35 @@ def test_a_changed_field_with_its_digests_makes_the_gate_end_in_2(tmp_path: Path
         return  # cannot even be named or shown
 
     assert gate([tmp_path]).exit_code is ExitCode.INVALID
+
+
+@pytest.mark.parametrize("name", [name for name in CAMPAIGNS if not name.startswith(("kv/", "selftest/"))])
+def test_no_changed_field_breaks_the_questions_of_a_campaign(name: str) -> None:
+    draw, body = random.Random(name), current()[name]
+    certificate = Certificate(id=certificate_id(body), body=body, status=Status(state=CertificateState.CURRENT))
+    records = [json.loads(line) for line in lines_of(body)]
+    kinds = {tuple("" if isinstance(key, int) else key for key in place): place for place in places(body)}
+
+    for place in kinds.values():
+        if place[-1] == DROPPED:
+            continue  # what lacks a field fits no schema, so that nobody is asked
+        other: Any = changed(certificate, place, draw)
+        list(QUESTIONS[body["campaign"]].in_records(other, records))
+
+
+def test_a_mutant_and_a_code_that_no_record_has_are_told() -> None:
+    matrix, table = copy.deepcopy(current()["matrix/torch-tiny"]), copy.deepcopy(current()["kv_slice/torch-tiny"])
+    matrix["mutants"][3]["id"] = "K01.unknown"
+    table["results"][0]["codec"] = "lcg0"
+    table["results"][1]["name"] = table["results"][1]["name"].rpartition("=")[0] + "=lcg9"
+
+    found = [
+        problem.at
+        for body in (matrix, table)
+        for problem in QUESTIONS[body["campaign"]].in_records(body, [json.loads(line) for line in lines_of(body)])
+    ]
+
+    assert found == ["/body/mutants/3/id", "/body/results/0/codec", "/body/results/1/codec"]
 
 
 def without(name: str, kind: str, place: int) -> object:

@@ -153,6 +153,9 @@ def in_records(body: Body, records: Sequence[Record]) -> Problems:
             yield Problem(f"/body/results/{index}", "has no rounds or no page")
             continue
         lossy = f"lossy_{codec}"
+        if codec != cell["codec"] or lossy not in page["archives"] or any(lossy not in one for one in arms):
+            yield Problem(f"/body/results/{index}/codec", f"is {cell['codec']!r} under the name {cell['name']!r}")
+            continue
         counted = {
             "pairs": len(arms),
             "exact_bytes": page["raw"],

@@ -48,6 +48,9 @@ def in_records(body: Body, records: Sequence[Record]) -> Problems:
         by_mutant[pair["mutant"]][pair["scenario"]] = bool(stopping)
         unsound[pair["mutant"]] += bool(stopping) and stopping[-1] not in clean
     for index, row in enumerate(body["mutants"]):
+        if row["id"] not in said:
+            yield Problem(f"/body/mutants/{index}/id", f"is {row['id']!r}; no record speaks of it")
+            continue
         met = by_mutant[row["id"]]
         counted = {
             "stopped_by": sorted(scenario for scenario, stopped in met.items() if stopped),
