@@ -15,7 +15,17 @@ from harness.errors import RefusedError
 from harness.model.target import Target
 from harness.model.values import Capability, Outcome, RefusalCode
 from tests.fakes.forked import Forking, threads_of_numpy
-from tests.real_engines.support import MORE, PROMPT, cell_outcome, differing, extended, forwarded, opened, state
+from tests.real_engines.support import (
+    MORE,
+    PROMPT,
+    cell_outcome,
+    differing,
+    extended,
+    forwarded,
+    opened,
+    state,
+    threads_of_imports,
+)
 
 pytest.importorskip("mlx.core")
 pytest.importorskip("mlx_lm")
@@ -173,12 +183,7 @@ def test_what_cannot_be_had_is_refused_by_name(adapter, options: dict[str, objec
 
 
 def test_what_a_template_imports_starts_no_thread(forked: Forking | None, tmp_path: Path) -> None:
-    if forked is None:
-        pytest.skip("children are forked on Linux only")
-    with EngineHost(Target(name="t", adapter=ENGINE, device="cpu"), tmp_path) as host:
-        host.ensure()
-
-        assert forked.threads() <= threads_of_numpy()
+    assert threads_of_imports(forked, ENGINE, tmp_path) <= threads_of_numpy()
 
 
 def test_one_small_scenario_runs_and_passes(tmp_path: Path) -> None:

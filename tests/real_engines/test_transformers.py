@@ -15,7 +15,16 @@ from harness.errors import ExitCode, RefusedError
 from harness.model.target import Target
 from harness.model.values import Capability, Outcome, RefusalCode
 from tests.fakes.forked import Forking, threads_of_numpy
-from tests.real_engines.support import MORE, cell_outcome, differing, extended, forwarded, opened, state
+from tests.real_engines.support import (
+    MORE,
+    cell_outcome,
+    differing,
+    extended,
+    forwarded,
+    opened,
+    state,
+    threads_of_imports,
+)
 
 pytest.importorskip("transformers")
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("forked")]
@@ -213,12 +222,7 @@ def test_the_library_is_named_by_a_digest_and_nothing_is_private(tmp_path: Path)
 
 
 def test_what_a_template_imports_starts_no_thread(forked: Forking | None, tmp_path: Path) -> None:
-    if forked is None:
-        pytest.skip("children are forked on Linux only")
-    with EngineHost(Target(name="t", adapter=ENGINE, device="cpu"), tmp_path) as host:
-        host.ensure()
-
-        assert forked.threads() <= threads_of_numpy()
+    assert threads_of_imports(forked, ENGINE, tmp_path) <= threads_of_numpy()
 
 
 def test_one_small_scenario_runs_and_passes(tmp_path: Path) -> None:
