@@ -58,7 +58,12 @@ def lines(text: object) -> str:
 
 def markdown(text: object) -> str:
     """Return ``text`` for any place inside a line of Markdown: shown as it is, active nowhere."""
-    return _MARKDOWN.sub(_inactive, plain(text))
+    shown = plain(text)
+    if shown.isspace():
+        return (
+            "&#32;"  # nothing between the marks of strong text makes a line of marks, which is a rule across the page
+        )
+    return _MARKDOWN.sub(_inactive, shown)
 
 
 def code(text: object) -> str:

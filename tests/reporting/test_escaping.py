@@ -97,6 +97,7 @@ HONEST_MARKDOWN = (
 
 
 @every
+@example(" ")
 @given(texts)
 def test_markdown_keeps_its_structure(text: str) -> None:
     made = (

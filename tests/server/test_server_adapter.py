@@ -216,6 +216,7 @@ def test_a_restored_slot_is_a_cache_where_slot_files_and_token_ids_are_at_hand(
 
 
 def test_two_packages_are_two_builds() -> None:
+    pytest.importorskip("gguf", reason="statecert[llamacpp] is not installed")
     adapter = ServerAdapter()
     adapter.aim({"other_package": "older"})
 
